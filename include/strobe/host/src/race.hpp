@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// Happens-before checking of shared memory and of tracked global memory: vector clocks, as in FastTrack (Flanagan and
+// Freund, PLDI 2009). Every thread counts its releases; an access is a race if an earlier one to the same bytes, at
+// least one of them a write, is not known to the thread through barriers, __syncwarp or acquiring atomics.
+// It does not depend on the order in which threads happened to run, so that one order finds the races of all.
+// Layer: host execution, internal. For TMA and wgmma a second set of clocks (what the async proxy has seen) will
+// stand beside `own`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "../runtime.hpp"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+namespace host {
+
+struct Fiber;
+struct Block;
+class Engine;
+
+// What is known of other blocks: for each its number in the grid and a clock entry for each of its threads. Never
+// changed once made, so that the threads of a block, and blocks after each other, share one.
+using ThreadClocks = std::shared_ptr<const std::vector<uint32_t>>;
+struct ForeignClocks {
+  std::map<uint64_t, ThreadClocks> blocks;
+};
+using Foreign = std::shared_ptr<const ForeignClocks>;
+
+// What threads of one block know or hand over: an entry for each thread of the block, and other blocks.
+struct Clock {
+  std::vector<uint32_t> own;
+  Foreign foreign;
+};
+
+// The clocks of a block's threads.
+struct BlockClocks {
+  std::vector<uint32_t> own;        // row t: what thread t knows of each thread; [t][t] is its own count
+  std::vector<Foreign> foreign;     // of each thread
+  std::vector<Foreign> fenced;      // of each thread: what its last __threadfence published
+  std::vector<Foreign> unfenced;    // of each thread: what relaxed atomics have read, not yet acquired
+};
+
+struct Access {
+  const Fiber* thread;
+  bool write;
+  bool atomic;
+  Site site;
+};
+
+// The accesses last seen to two bytes of memory.
+struct Cell {
+  uint64_t write_block = 0;
+  uint64_t read_block = 0;
+  uint32_t write_clock = 0;  // 0: never written
+  uint32_t read_clock = 0;   // 0: not read since
+  uint16_t write_thread = 0;
+  uint16_t read_thread = 0;
+  bool atomic_write = false;
+  bool pending = false;    // an asynchronous copy is in flight
+  int32_t more_reads = -1;  // index of a list, when reads are not ordered among themselves
+  Site write_site;
+  Site read_site;
+};
+
+// Cells of a piece of memory.
+class Shadow {
+ public:
+  static constexpr size_t kGranule = 2;
+  void reset(size_t bytes);
+  size_t cells() const { return cells_.size(); }
+
+ private:
+  friend class RaceChecker;
+  struct Read {
+    uint64_t block;
+    uint32_t clock;
+    uint16_t thread;
+    Site site;
+  };
+  std::vector<Cell> cells_;
+  std::vector<std::vector<Read>> reads_;
+  std::vector<int32_t> free_reads_;
+};
+
+struct TrackedRange {
+  const unsigned char* begin;
+  size_t bytes;
+};
+
+class RaceChecker {
+ public:
+  bool enabled = false;
+
+  void start_launch(bool check, uint32_t threads, dim3 grid,
+                    const std::vector<TrackedRange>& ranges);
+  void start_block(Block& block, size_t shared_bytes);
+
+  // ---- order ----------------------------------------------------------------------------------------------
+  void release(const Fiber& thread, Clock& into);
+  void acquire(const Fiber& thread, const Clock& from);
+  void atomic(const Fiber& thread, const void* pointer, AtomicKind kind, Ordering ordering);
+  void fence(const Fiber& thread);
+
+  // ---- accesses -------------------------------------------------------------------------------------------
+  void shared_access(const Access& access, uint32_t offset, uint32_t bytes) {
+    if (enabled) check_shared(access, offset, bytes);
+  }
+  // Bytes outside every tracked range are ignored.
+  void global_access(const Access& access, const void* pointer, size_t bytes) {
+    if (enabled && !ranges_.empty()) check_global(access, pointer, bytes);
+  }
+  void set_pending(const Fiber& thread, uint32_t offset, uint32_t bytes, bool pending);
+
+ private:
+  struct Range {
+    TrackedRange range;
+    std::vector<std::unique_ptr<Shadow>> pages;
+  };
+  static constexpr size_t kPage = 4096;
+
+  uint32_t* row(const Fiber& thread);
+  uint32_t known(const Fiber& thread, uint64_t block, uint32_t other);
+  Foreign everything(const Fiber& thread);
+  void learn(const Fiber& thread, const Foreign& clocks);
+  // Where a cell is, for messages: `begin` is null for shared memory, else the start of a tracked range.
+  struct Place {
+    const void* begin;
+    size_t offset;
+  };
+  void check_shared(const Access& access, uint32_t offset, uint32_t bytes);
+  void check_global(const Access& access, const void* pointer, size_t bytes);
+  void check_read(const Access& access, Shadow& shadow, Cell& cell, Place place);
+  void check_write(const Access& access, Shadow& shadow, Cell& cell, Place place);
+  void remember_read(const Access& access, Shadow& shadow, Cell& cell);
+  [[noreturn]] void race(const char* kind, const Access& access, Place place, uint64_t block,
+                         uint32_t thread, Site site);
+
+  uint32_t threads_ = 0;
+  dim3 grid_;
+  std::vector<Range> ranges_;
+  std::unordered_map<const void*, Foreign> locations_;
+};
+
+// True once a file compiled with -fsanitize=thread is in the program: plain accesses are seen, so that memory never
+// seen written is uninitialised.
+extern bool instrumented;
+
+}  // namespace host
+}  // namespace STROBE_ABI
+}  // namespace strobe

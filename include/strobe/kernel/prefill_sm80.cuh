@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+// Prefill with mma.sync and cp.async, for compute capability 8.0 and newer. Layer: kernel. Sources:
+// FlashAttention-2 (Dao, 2023), section 3; the instruction layouts are in tile/fragment.cuh.
+//
+// One block owns block_q query rows of one head and walks the key tiles its mask leaves. Each warp
+// owns 16 or 32 of the rows and never talks to the other warps except to share K and V through
+// shared memory:
+//
+//   global --cp.async--> shared Q, K, V (swizzled) --ldmatrix--> fragments --mma--> S --softmax-->
+//   P --mma--> O --> global
+//
+// K and V have two buffers: while tile j is multiplied, tile j + 1 is on its way; one barrier a
+// tile separates the two.
+#pragma once
+
+#include "../attention.hpp"
+#include "../ptx/mma.cuh"
+#include "../ptx/shared.cuh"
+#include "../schedule.hpp"
+#include "../softmax.cuh"
+#include "../tile/convert.cuh"
+#include "../tile/fragment.cuh"
+#include "../tile/load.cuh"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+namespace kernel {
+
+/// What the kernel is given besides the caller's own words.
+template <class Attention>
+struct PrefillParams {
+  Attention attention;
+  PrefillSchedule schedule;
+  float scale;
+};
+
+/// Compile-time numbers of one instance. Shared memory: Q, then two buffers of K, then two of V.
+template <class Attention>
+struct PrefillSm80 {
+  using T = typename Attention::query_type;
+  static constexpr int head_dim = Attention::compiled_head_dim;
+  static constexpr int value_dim = Attention::compiled_value_dim;
+  static constexpr PrefillTile tile =
+      Attention::policy_type::prefill(Family::sm80, head_dim, value_dim);
+  static constexpr int block_q = tile.block_q;
+  static constexpr int block_kv = tile.block_kv;
+  static constexpr int threads = tile.warps * 32;
+  static constexpr int warp_rows = block_q / tile.warps;
+  static constexpr int row_tiles = warp_rows / 16;
+  static constexpr int key_tiles = block_kv / 8;
+  static constexpr int value_tiles = value_dim / 8;
+  static constexpr int q_bytes = block_q * head_dim * 2;
+  static constexpr int k_bytes = block_kv * head_dim * 2;
+  static constexpr int v_bytes = block_kv * value_dim * 2;
+  static constexpr int shared_bytes = q_bytes + 2 * k_bytes + 2 * v_bytes;
+
+  static_assert(sizeof(T) == 2, "Q is __half or __nv_bfloat16");
+  static_assert(sizeof(typename Attention::kv_type::value_type) == 2,
+                "K and V have Q's element type");
+  static_assert(head_dim % 32 == 0 && head_dim <= 256, "HeadDim is 32, 64, 96, 128, 192 or 256");
+  static_assert(value_dim % 32 == 0 && value_dim <= 256, "ValueDim is 32, 64, 96, 128, 192 or 256");
+  static_assert(warp_rows == 16 || warp_rows == 32, "a warp owns 16 or 32 query rows");
+  static_assert(block_kv % 16 == 0, "a key tile is a multiple of 16");
+  static_assert(shared_bytes <= 99 * 1024,
+                "sm_86, sm_89 and sm_120 have 99 kB of shared memory a block");
+};
+
+/// S = Q K^T for one warp's rows and one key tile.
+template <class C>
+STROBE_DEVICE void multiply_qk(float (&s)[C::row_tiles][C::key_tiles][4], uint32_t q_cursor,
+                               uint32_t k_cursor) {
+  using Layout = tile::Swizzled<C::head_dim>;
+  STROBE_UNROLL
+  for (int d = 0; d < C::head_dim / 16; ++d) {
+    uint32_t q[C::row_tiles][4];
+    STROBE_UNROLL
+    for (int t = 0; t < C::row_tiles; ++t)
+      ptx::ldmatrix_x4(q[t], Layout::advance(q_cursor, 16 * t, 2 * d));
+    STROBE_UNROLL
+    for (int n = 0; n < C::key_tiles / 2; ++n) {
+      uint32_t k[4];
+      ptx::ldmatrix_x4(k, Layout::advance(k_cursor, 16 * n, 2 * d));
+      STROBE_UNROLL
+      for (int t = 0; t < C::row_tiles; ++t) {
+        ptx::mma_m16n8k16<typename C::T>(s[t][2 * n], q[t], k[0], k[1]);
+        ptx::mma_m16n8k16<typename C::T>(s[t][2 * n + 1], q[t], k[2], k[3]);
+      }
+    }
+  }
+}
+
+/// P for 16 keys as an A fragment: the accumulators of two neighbouring tiles, rounded to the
+/// element type.
+template <class T>
+STROBE_DEVICE void round_p(uint32_t (&p)[4], const float (&left)[4], const float (&right)[4]) {
+  STROBE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    p[h] = ptx::pack2<T>(left[2 * h], left[2 * h + 1]);
+    p[2 + h] = ptx::pack2<T>(right[2 * h], right[2 * h + 1]);
+  }
+}
+/// What round_p lost, rounded in turn: P = round_p + round_p_rest to about 21 bits in fp16, 15 in
+/// bf16.
+template <class T>
+STROBE_DEVICE void round_p_rest(uint32_t (&rest)[4], const uint32_t (&p)[4], const float (&left)[4],
+                                const float (&right)[4]) {
+  STROBE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    const float2 l = tile::unpack2<T>(p[h]), r = tile::unpack2<T>(p[2 + h]);
+    rest[h] = ptx::pack2<T>(left[2 * h] - l.x, left[2 * h + 1] - l.y);
+    rest[2 + h] = ptx::pack2<T>(right[2 * h] - r.x, right[2 * h + 1] - r.y);
+  }
+}
+
+template <int ValueTiles>
+STROBE_DEVICE void scale_rows(float (&o)[ValueTiles][4], const float (&factor)[2]) {
+  STROBE_UNROLL
+  for (int n = 0; n < ValueTiles; ++n) {
+    STROBE_UNROLL
+    for (int e = 0; e < 4; ++e) o[n][e] *= factor[e / 2];
+  }
+}
+
+/// P = exp(S - m) and O += P V for one warp's rows and one key tile, 16 keys at a time: the
+/// exponentials of the next 16 keys stand before the products of these, so that the tensor cores
+/// and the exponential unit work side by side.
+template <class C, Precision Rounding, class Softmax>
+STROBE_DEVICE void multiply_pv(float (&o)[C::row_tiles][C::value_tiles][4],
+                               float (&s)[C::row_tiles][C::key_tiles][4], Softmax& softmax,
+                               float scale_log2, uint32_t v_cursor) {
+  using T = typename C::T;
+  const auto exponentiate = [&](int k) {
+    STROBE_UNROLL
+    for (int t = 0; t < C::row_tiles; ++t) {
+      softmax.exponentiate(s[t][2 * k], t, scale_log2);
+      softmax.exponentiate(s[t][2 * k + 1], t, scale_log2);
+    }
+  };
+  exponentiate(0);
+  STROBE_UNROLL
+  for (int k = 0; k < C::key_tiles / 2; ++k) {
+    if (k + 1 < C::key_tiles / 2) exponentiate(k + 1);
+    uint32_t high[C::row_tiles][4];
+    [[maybe_unused]] uint32_t low[C::row_tiles][4];
+    STROBE_UNROLL
+    for (int t = 0; t < C::row_tiles; ++t) {
+      round_p<T>(high[t], s[t][2 * k], s[t][2 * k + 1]);
+      if constexpr (Rounding == Precision::split_p)
+        round_p_rest<T>(low[t], high[t], s[t][2 * k], s[t][2 * k + 1]);
+    }
+    STROBE_UNROLL
+    for (int n = 0; n < C::value_tiles / 2; ++n) {
+      uint32_t v[4];
+      ptx::ldmatrix_x4_trans(v, tile::Swizzled<C::value_dim>::advance(v_cursor, 16 * k, 2 * n));
+      STROBE_UNROLL
+      for (int t = 0; t < C::row_tiles; ++t) {
+        if constexpr (Rounding == Precision::split_p) {
+          ptx::mma_m16n8k16<T>(o[t][2 * n], low[t], v[0], v[1]);
+          ptx::mma_m16n8k16<T>(o[t][2 * n + 1], low[t], v[2], v[3]);
+        }
+        ptx::mma_m16n8k16<T>(o[t][2 * n], high[t], v[0], v[1]);
+        ptx::mma_m16n8k16<T>(o[t][2 * n + 1], high[t], v[2], v[3]);
+      }
+    }
+  }
+}
+
+/// Scores the logits of one tile and hides what the mask hides. Elements past kv_len are hidden
+/// here and never asked about; rows past q_len stand in for the last row, so that masks and scores
+/// only ever see real positions.
+template <class C, class Mask, class Score>
+STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const Mask& mask,
+                                const Score& score, float scale, const TileStep& step,
+                                const Block& block, int warp_row, int lane) {
+  constexpr bool scores = !tile::is_same<Score, NoScore>;
+  const tile::LaneCoordinates at = tile::lane_coordinates(lane);
+  // Columns outside, rows inside: what a mask loads for a key then serves all rows and is gone.
+  STROBE_UNROLL
+  for (int column = 0; column < 2 * C::key_tiles; ++column) {
+    const int n = column / 2, e = column % 2;
+    const int k = step.begin + 8 * n + at.column + e;
+    const bool exists = !step.partial || k < block.kv_len;
+    STROBE_UNROLL
+    for (int row = 0; row < 2 * C::row_tiles; ++row) {
+      const int t = row / 2, h = row % 2;
+      const int q =
+          detail::min_of(block.q.begin + warp_row + 16 * t + at.row + 8 * h, block.q.end - 1);
+      float& logit = s[t][n][2 * h + e];
+      if constexpr (scores) {
+        if (exists) logit = score(scale * logit, q, k);
+      }
+      if (step.partial && !(exists && mask.visible(q, k))) logit = negative_infinity();
+    }
+  }
+}
+
+/// Q times the sign of a scale that is not positive, in shared memory: each thread turns the chunks
+/// it copied itself.
+template <class C>
+STROBE_DEVICE void apply_sign(unsigned char* q, float scale, int thread) {
+  const uint32_t keep = scale < 0.f ? 0xffffffffu : 0u, flip = scale < 0.f ? 0x80008000u : 0u;
+  for (int copy = thread; copy < C::q_bytes / tile::chunk_bytes; copy += C::threads) {
+    constexpr int chunks = tile::Swizzled<C::head_dim>::chunks;
+    auto* const chunk = reinterpret_cast<uint4*>(
+        q + tile::Swizzled<C::head_dim>::offset(copy / chunks, copy % chunks));
+    const uint4 v = *chunk;
+    *chunk = make_uint4((v.x & keep) ^ flip, (v.y & keep) ^ flip, (v.z & keep) ^ flip,
+                        (v.w & keep) ^ flip);
+  }
+}
+
+/// Writes one row tile of 16 rows, already normalised: 16 bytes a lane, 64 contiguous bytes a quad.
+/// `row_pointer(row)` is null for a row that does not exist. Called by whole warps.
+template <int ValueTiles, class T, class RowPointer>
+STROBE_DEVICE void store_rows(const float (&o)[ValueTiles][4], int value_dim, int lane, T*,
+                              RowPointer row_pointer) {
+  STROBE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    T* const row = row_pointer(lane / 4 + 8 * h);
+    STROBE_UNROLL
+    for (int n = 0; n < ValueTiles; n += 4) {
+      if constexpr (sizeof(T) == 2) {
+        uint32_t chunk[4];
+        STROBE_UNROLL
+        for (int i = 0; i < 4; ++i) chunk[i] = ptx::pack2<T>(o[n + i][2 * h], o[n + i][2 * h + 1]);
+        tile::transpose_quad(chunk, lane);
+        const int column = (n + lane % 4) * 8;
+        if (row != nullptr && column < value_dim)
+          *reinterpret_cast<uint4*>(row + column) =
+              make_uint4(chunk[0], chunk[1], chunk[2], chunk[3]);
+      } else {
+        STROBE_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int column = (n + i) * 8 + lane % 4 * 2;
+          if (row != nullptr && column < value_dim)
+            *reinterpret_cast<float2*>(row + column) =
+                make_float2(o[n + i][2 * h], o[n + i][2 * h + 1]);
+        }
+      }
+    }
+  }
+}
+
+/// Grid: schedule.blocks() blocks along x. Dynamic shared memory: PrefillSm80::shared_bytes.
+template <class Attention>
+static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
+                                         PrefillSm80<Attention>::tile.blocks_per_sm)
+    prefill_sm80(const __grid_constant__ PrefillParams<Attention> params) {
+#if STROBE_HAS_SM80
+  using C = PrefillSm80<Attention>;
+  using Out = typename Attention::output_type;
+  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
+  constexpr float log2_e = 1.4426950408889634f;
+
+  const Attention& a = params.attention;
+  const PrefillWork work = params.schedule.work(int(blockIdx.x));
+  const Sequence sequence = resolve_sequence(a.bounds, a.lengths, work.batch);
+  const int first_row = work.q_tile * C::block_q;
+  if (first_row >= sequence.q_len) return;
+  const int rows = detail::min_of(sequence.q_len - first_row, C::block_q);
+  const int first_position = first_row + sequence.kv_len - sequence.q_len;
+  const Block block{work.batch,     work.q_head,
+                    work.kv_head,   {first_position, first_position + rows},
+                    sequence.q_len, sequence.kv_len};
+  const auto mask = a.mask.bind(block);
+  const auto score = a.score.bind(block);
+
+  const int thread = int(threadIdx.x), lane = thread % 32, warp_row = thread / 32 * C::warp_rows;
+  STROBE_DYNAMIC_SHARED(shared);
+  const uint32_t q_smem = ptx::shared_address(shared);
+  const uint32_t k_smem = q_smem + C::q_bytes, v_smem = k_smem + 2 * C::k_bytes;
+
+  float o[C::row_tiles][C::value_tiles][4] = {};
+  OnlineSoftmax<C::row_tiles> softmax;
+  // Without a score the scale is folded into the exponential, which needs it positive: Q takes the
+  // sign, or the zero.
+  const float scale_log2 =
+      scores ? log2_e : (params.scale == 0.f ? 1.f : fabsf(params.scale)) * log2_e;
+
+  TileStep step = next_tile(mask, 0, sequence.kv_len, C::block_kv);
+  if (step.valid) {
+    const auto kv = a.kv.bind(sequence, work.kv_head);
+    const tile::AsyncLoader<C::block_kv, C::head_dim, C::threads> load_k(thread, a.head_dim);
+    const tile::AsyncLoader<C::block_kv, C::value_dim, C::threads> load_v(thread, a.value_dim);
+    const auto load_kv = [&](int begin, int buffer) {
+      const int keys = sequence.kv_len - begin;
+      load_k(k_smem + buffer * C::k_bytes, keys, [&](int r) { return kv.k_row(begin + r); });
+      load_v(v_smem + buffer * C::v_bytes, keys, [&](int r) { return kv.v_row(begin + r); });
+    };
+    const tile::AsyncLoader<C::block_q, C::head_dim, C::threads> load_q(thread, a.head_dim);
+    load_q(q_smem, rows, [&](int r) {
+      return a.q.row(sequence.batch, sequence.q_begin + first_row + r, work.q_head);
+    });
+    load_kv(step.begin, 0);
+    ptx::cp_async_commit();
+    if (!scores && params.scale <= 0.f) {
+      ptx::cp_async_wait<0>();
+      apply_sign<C>(shared, params.scale, thread);
+    }
+
+    const uint32_t q_cursor = tile::a_cursor<C::head_dim>(q_smem, warp_row, lane);
+    const uint32_t k_cursor = tile::k_cursor<C::head_dim>(k_smem, lane);
+    const uint32_t v_cursor = tile::v_cursor<C::value_dim>(v_smem, lane);
+
+    for (int buffer = 0; step.valid; buffer ^= 1) {
+      const TileStep next = next_tile(mask, step.begin + C::block_kv, sequence.kv_len, C::block_kv);
+      ptx::cp_async_wait<0>();
+      __syncthreads();  // tile `step` is whole, and nobody still reads the other buffer
+      if (next.valid) load_kv(next.begin, buffer ^ 1);
+      ptx::cp_async_commit();
+
+      float s[C::row_tiles][C::key_tiles][4] = {};
+      multiply_qk<C>(s, q_cursor, k_cursor + buffer * C::k_bytes);
+      if (scores || step.partial)
+        shape_logits<C>(s, mask, score, params.scale, step, block, warp_row, lane);
+      float shrink[C::row_tiles][2];
+      if (softmax.raise(s, scale_log2, shrink)) {
+        STROBE_UNROLL
+        for (int t = 0; t < C::row_tiles; ++t) scale_rows<C::value_tiles>(o[t], shrink[t]);
+      }
+      multiply_pv<C, Attention::policy_type::precision>(o, s, softmax, scale_log2,
+                                                        v_cursor + buffer * C::v_bytes);
+      step = next;
+    }
+  }
+
+  softmax.finish();
+  STROBE_UNROLL
+  for (int t = 0; t < C::row_tiles; ++t) {
+    const int tile_row = first_row + warp_row + 16 * t;
+    const float normaliser[2] = {softmax.normaliser(t, 0), softmax.normaliser(t, 1)};
+    scale_rows<C::value_tiles>(o[t], normaliser);
+    store_rows(o[t], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
+      return tile_row + r < sequence.q_len
+                 ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, work.q_head)
+                 : nullptr;
+    });
+    if (a.lse.data != nullptr && lane % 4 == 0) {
+      STROBE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        const int row = tile_row + lane / 4 + 8 * h;
+        if (row < sequence.q_len)
+          *a.lse.row(sequence.batch, sequence.q_begin + row, work.q_head) =
+              softmax.log_sum_exp(t, h);
+      }
+    }
+  }
+#else
+  __trap();  // never launched: the host entry looks at what was compiled before it launches
+#endif
+}
+
+}  // namespace kernel
+}  // namespace STROBE_ABI
+}  // namespace strobe

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Policy: tile sizes, how sums are reduced, how P is rounded. Layer: noun, host, constexpr, no
+// kernels. A policy is a type with constexpr functions; users replace it by their own, the tuning
+// benchmarks do just that. It is the last parameter of Attention, so that checks, workspace size
+// and launch can never disagree about it.
+#pragma once
+
+#include "detail/integers.hpp"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+
+/// The kernel families. A tile is chosen per family at compile time.
+enum class Family {
+  sm80,  ///< mma.sync and cp.async: compute capability 8.0 and newer, within 99 kB of shared memory
+         ///< a block
+  sm90a,  ///< wgmma and TMA: compute capability 9.0 only
+};
+
+/// Tile of a prefill kernel. `block_q` query rows are shared by `warps` warps, 16 or 32 rows each.
+struct PrefillTile {
+  int block_q = 128;
+  int block_kv = 64;
+  int warps = 4;
+  int blocks_per_sm = 2;  ///< what registers are limited for
+};
+
+/// How P enters the second product.
+enum class Precision {
+  standard,  ///< rounded once to the element type, as FlashAttention does
+  split_p,   ///< as the sum of two terms of the element type: about fp32 accuracy for twice the
+             ///< second product's work
+};
+
+struct DefaultPolicy {
+  static constexpr Precision precision = Precision::standard;
+
+  /// Tiles by compiled widths. Why these: docs/tuning.md (H200, 2026-11-30). 32 rows a warp,
+  /// because each K and V fragment read from shared memory then serves two products; 128 keys where
+  /// registers allow, because what a tile costs once (barrier, maximum, shuffles) is then paid half
+  /// as often.
+  static constexpr PrefillTile prefill(Family, int head_dim, int value_dim) {
+    if (head_dim <= 64 && value_dim <= 64) return {128, 128, 4, 2};
+    if (head_dim <= 128 && value_dim <= 128) return {128, 64, 4, 2};
+    return {64, 32, 4,
+            2};  // O alone takes 128 registers a thread at value_dim 256, Q 32 kB at head_dim 256
+  }
+};
+
+/// The same tiles with P as two terms.
+struct SplitPPolicy : DefaultPolicy {
+  static constexpr Precision precision = Precision::split_p;
+};
+
+}  // namespace STROBE_ABI
+}  // namespace strobe

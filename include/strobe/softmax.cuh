@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Online softmax: the running maximum m and sum l of each query row, and the factor by which what
+// was accumulated so far has to shrink when m grows (Milakov and Gimelshein, "Online normalizer
+// calculation for softmax"; FlashAttention-2, section 3.1). Layer: softmax. Base 2 inside: exp(x -
+// m) is computed as exp2(x * scale_log2 - m * scale_log2), one FMA and one exponential an element.
+#pragma once
+
+#include "ptx/math.cuh"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+
+/// -infinity without <cmath>, which NVRTC lacks.
+STROBE_DEVICE float negative_infinity() { return -__builtin_huge_valf(); }
+
+/// State of the rows one thread holds of `Tiles` accumulator tiles of 16 rows (see
+/// tile/fragment.cuh): rows [tile][0] = lane / 4 and [tile][1] = lane / 4 + 8. m is the same in the
+/// four lanes of a quad; l is each lane's own share until finish() adds the shares up.
+template <int Tiles>
+struct OnlineSoftmax {
+  float m[Tiles][2];
+  float m_log2[Tiles][2];  ///< m * scale_log2, and 0 where m is -infinity
+  float l[Tiles][2];
+
+  STROBE_DEVICE OnlineSoftmax() {
+    STROBE_UNROLL
+    for (int t = 0; t < Tiles; ++t) {
+      STROBE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        m[t][h] = negative_infinity();
+        m_log2[t][h] = 0.f;
+        l[t][h] = 0.f;
+      }
+    }
+  }
+
+  /// Raises m to cover the logits S of one key tile (-infinity where hidden) and says by how much
+  /// what was summed so far has to shrink; l shrinks here, the output is the caller's. Returns
+  /// whether m of any row of the warp grew: where none did every factor is exactly 1, so that
+  /// leaving the multiplication out changes no bit, whatever the neighbouring rows do. Called by
+  /// whole warps. scale_log2 > 0.
+  template <int Columns>
+  STROBE_DEVICE bool raise(const float (&s)[Tiles][Columns][4], float scale_log2,
+                           float (&shrink)[Tiles][2]) {
+    bool grew = false;
+    STROBE_UNROLL
+    for (int t = 0; t < Tiles; ++t) {
+      STROBE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        float largest = m[t][h];
+        STROBE_UNROLL
+        for (int c = 0; c < Columns; ++c)
+          largest = fmaxf(largest, fmaxf(s[t][c][2 * h], s[t][c][2 * h + 1]));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+        // A row that has seen no key yet keeps m = -infinity; 0 in its place keeps -infinity - m
+        // from becoming NaN.
+        const float new_m_log2 = largest == negative_infinity() ? 0.f : largest * scale_log2;
+        shrink[t][h] = ptx::exp2_approx(m_log2[t][h] - new_m_log2);
+        grew = grew || largest > m[t][h];
+        m[t][h] = largest;
+        m_log2[t][h] = new_m_log2;
+        l[t][h] *= shrink[t][h];
+      }
+    }
+    return __any_sync(0xffffffffu, grew);
+  }
+
+  /// Turns the logits of one accumulator tile into P = exp(S - m) and adds them to l. Any thread,
+  /// after raise().
+  STROBE_DEVICE void exponentiate(float (&s)[4], int t, float scale_log2) {
+    STROBE_UNROLL
+    for (int e = 0; e < 4; ++e) s[e] = ptx::exp2_approx(s[e] * scale_log2 - m_log2[t][e / 2]);
+    l[t][0] += s[0] + s[1];
+    l[t][1] += s[2] + s[3];
+  }
+
+  /// Adds the quad's shares of l. Afterwards l is whole in every lane. Called by whole warps, once.
+  STROBE_DEVICE void finish() {
+    STROBE_UNROLL
+    for (int t = 0; t < Tiles; ++t) {
+      STROBE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        l[t][h] += __shfl_xor_sync(0xffffffffu, l[t][h], 1);
+        l[t][h] += __shfl_xor_sync(0xffffffffu, l[t][h], 2);
+      }
+    }
+  }
+  /// What the accumulated output is multiplied by at the end: 1 / l, and 0 for a row that saw no
+  /// key. NaN stays NaN.
+  STROBE_DEVICE float normaliser(int t, int h) const {
+    return l[t][h] == 0.f ? 0.f : ptx::rcp_approx(l[t][h]);
+  }
+  /// Natural logarithm of the sum of exp(logit); -infinity for a row that saw no key.
+  STROBE_DEVICE float log_sum_exp(int t, int h) const {
+    constexpr float ln_2 = 0.6931471805599453f;
+    return l[t][h] == 0.f ? negative_infinity() : (m_log2[t][h] + ptx::log2_approx(l[t][h])) * ln_2;
+  }
+};
+
+}  // namespace STROBE_ABI
+}  // namespace strobe

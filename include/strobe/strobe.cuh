@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Everything. For trying out; programs include what they call.
+#pragma once
+
+#include "attention.hpp"
+#include "device.cuh"
+#include "kv.hpp"
+#include "mask.hpp"
+#include "policy.hpp"
+#include "prefill.cuh"
+#include "schedule.hpp"
+#include "score.hpp"
+#include "status.hpp"
+#include "types.hpp"
+#include "version.hpp"

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# usage: nvcc_links.sh NVCC INCLUDE_DIR BUILD_DIR SOURCE_DIR NAME FLAGS...
+# Compiles all_headers.cu twice with FLAGS and links the two objects. Compute capability 8.0 alone: this is
+# about what the front ends accept.
+set -euo pipefail
+nvcc=$1 include_dir=$2 build_dir=$3 source_dir=$4 name=$5
+shift 5
+flags=(-arch=sm_80 "-I$include_dir" "-I$build_dir" "$@")
+"$nvcc" "${flags[@]}" -c "$source_dir/all_headers.cu" -o "$build_dir/$name.o"
+"$nvcc" "${flags[@]}" -DSTROBE_TEST_MAIN -c "$source_dir/all_headers.cu" -o "$build_dir/${name}_main.o"
+# The flags of the compiler proper mean nothing to the link; -rdc does.
+link=(-arch=sm_80)
+[[ " $* " == *" -rdc=true "* ]] && link+=(-rdc=true)
+"$nvcc" "${link[@]}" "$build_dir/$name.o" "$build_dir/${name}_main.o" -o "$build_dir/$name"
+"$build_dir/$name"
+echo "compiled twice, linked and started with: $*"

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Masks and scores: the library's own, users' own, combined. The shapes are small but cross tile
+// edges in both directions, so that full, partial and skipped tiles and holes all occur.
+#include "support/case.hpp"
+
+using namespace strobe_test;
+
+namespace mask_test {  // named: nvcc warns about a flag in an unnamed namespace that nothing reads yet
+// What a user writes, with everything: a prefix that all queries see, behind it a window; the bound of the prefix
+// comes from device memory, one a batch entry, and differs by head.
+struct PrefixWindow {
+  static constexpr bool varies_by_head = true;
+  const int* prefix_of;
+  int left;
+  struct Bound {
+    int prefix, left;
+    strobe::Span q;
+    __host__ __device__ bool visible(int position, int k) const {
+      return k < prefix || (k <= position && k >= position - left);
+    }
+    __host__ __device__ strobe::Tile tile(strobe::Span keys) const {
+      if (keys.end <= prefix) return strobe::Tile::full;
+      if (keys.begin < prefix) return strobe::Tile::partial;
+      if (keys.begin > q.end - 1 || keys.end - 1 < q.begin - left) return strobe::Tile::skip;
+      return strobe::Tile::partial;
+    }
+    __host__ __device__ int next_key(int k) const {
+      const int window = q.begin - left;
+      return k < prefix || k >= window ? k : window;
+    }
+  };
+  __host__ __device__ Bound bind(const strobe::Block& block) const {
+    return {prefix_of[block.batch] + 5 * block.q_head, left, block.q};
+  }
+};
+}  // namespace mask_test
+
+namespace {
+
+template <class Mask, class Score = strobe::NoScore, class T = __half>
+using With = strobe::Attention<T, 64, Mask, strobe::Strided<T>, Score>;
+
+Problem shape(int q_len, int kv_len, int q_heads = 2, int kv_heads = 1) {
+  Problem p;
+  p.q_len = q_len;
+  p.kv_len = kv_len;
+  p.q_heads = q_heads;
+  p.kv_heads = kv_heads;
+  return p;
+}
+
+// And with as little as possible: no tile(), no next_key(). Query q sees every third key and its own.
+struct EveryThird {
+  int period;
+  struct Bound {
+    int period;
+    __host__ __device__ bool visible(int q, int k) const { return q == k || k % period == 1; }
+  };
+  __host__ __device__ Bound bind(const strobe::Block&) const { return {period}; }
+};
+
+// A bias read from a table by distance, as in T5: a user's score.
+struct DistanceBias {
+  const float* table;  // [entries]
+  int entries;
+  struct Bound {
+    const float* table;
+    int entries, head;
+    __host__ __device__ float operator()(float logit, int q, int k) const {
+      const int distance = q < k ? k - q : q - k;
+      return logit + table[distance < entries ? distance : entries - 1] * float(head + 1);
+    }
+  };
+  __host__ __device__ Bound bind(const strobe::Block& block) const {
+    return {table, entries, block.q_head};
+  }
+};
+
+std::vector<int> documents(int batch, int kv_len) {
+  std::vector<int> of;
+  for (int b = 0; b < batch; ++b)
+    for (int k = 0; k < kv_len; ++k) of.push_back(k < 50 + 30 * b ? 7 : k < 100 ? 3 : 7 + k / 64);
+  return of;
+}
+
+}  // namespace
+
+STROBE_TEST_CASE("Window: edges, one side open, both open", "") {
+  using strobe::unlimited;
+  const strobe::Window windows[] = {{0, 0},         {1, 0},          {63, 0},        {64, 64},
+                                    {200, 3},       {unlimited, 0},  {0, unlimited}, {5, unlimited},
+                                    {unlimited, 9}, {unlimited - 1, unlimited - 1},  {}};
+  for (const strobe::Window& window : windows) {
+    INFO("window " << window.left << ", " << window.right);
+    check_problem<With<strobe::Window>>(shape(130, 200), window);
+    check_problem<With<strobe::Window>>(shape(140, 70), window);
+  }
+}
+
+STROBE_TEST_CASE("Window: a narrow one far into many keys visits only its own tiles", "") {
+  check_problem<With<strobe::Window>>(shape(65, 1200, 1), {100, 2});
+  check_problem<With<strobe::Window>>(shape(1, 1025, 1), {0, 0});
+}
+
+STROBE_TEST_CASE("SinkWindow: sinks, hole, window", "") {
+  for (const strobe::SinkWindow& mask :
+       {strobe::SinkWindow{4, 30}, {0, 30}, {64, 10}, {100, 0}, {1, strobe::unlimited}})
+    check_problem<With<strobe::SinkWindow>>(shape(100, 400), mask);
+  check_problem<With<strobe::SinkWindow>>(shape(100, 60), {4, 10});  // positions below 0
+}
+
+STROBE_TEST_CASE("Both<Causal, Document>", "") {
+  using Mask = strobe::Both<strobe::Causal, strobe::Document>;
+  const SharedTable<int> of(documents(2, 200));
+  Problem p = shape(200, 200);
+  p.batch = 2;
+  check_problem<With<Mask>>(p, Mask{{}, {of.data(), 200}});
+  p.q_len = 90;  // the last rows of a longer cache
+  check_problem<With<Mask>>(p, Mask{{}, {of.data(), 200}});
+  p.q_len = 230;  // rows before key 0: they belong to no document
+  check_problem<With<Mask>>(p, Mask{{}, {of.data(), 200}});
+}
+
+STROBE_TEST_CASE("BlockList: shared, per head, empty rows", "") {
+  {
+    // Blocks of 32 by 16, positions up to 160: list rows 0..4; row 2 sees nothing.
+    const SharedTable<int> offsets({0, 2, 5, 5, 6, 9}), columns({0, 1, 0, 2, 3, 0, 1, 5, 9});
+    const strobe::BlockList mask{offsets.data(), columns.data(), 32, 16, false, 0, 0};
+    check_problem<With<strobe::BlockList>>(shape(150, 150), mask);
+    check_problem<With<strobe::BlockList>>(shape(70, 160), mask);
+    check_problem<With<strobe::BlockList>>(shape(120, 100), mask);
+  }
+  {
+    // A list for each of 2 x 2 heads, 3 rows of 64 each; block size equal to the key tile.
+    std::vector<int> offsets{0}, columns;
+    Random random(5);
+    for (int row = 0; row < 2 * 2 * 3; ++row) {
+      for (int block = 0; block < 3; ++block)
+        if (random.below(2) == 0) columns.push_back(block);
+      offsets.push_back(int(columns.size()));
+    }
+    const SharedTable<int> offsets_table(offsets), columns_table(columns);
+    Problem p = shape(180, 180);
+    p.batch = 2;
+    check_problem<With<strobe::BlockList>>(
+        p, {offsets_table.data(), columns_table.data(), 64, 64, true, 2, 3});
+  }
+}
+
+STROBE_TEST_CASE("a user's mask with visible() alone", "") {
+  check_problem<With<EveryThird>>(shape(70, 140), {3});
+  check_problem<With<EveryThird>>(shape(70, 40), {1000});  // rows that see no key, and key 1
+}
+
+STROBE_TEST_CASE("a user's mask with tiles and holes, conjoined, under a user's score", "") {
+  using Mask = strobe::Both<strobe::Causal, mask_test::PrefixWindow>;
+  using Attention = With<Mask, DistanceBias, __nv_bfloat16>;
+  const SharedTable<int> prefix({10, 70});
+  const SharedTable<float> table({0.5f, -0.25f, 1.f, 0.f, -2.f, -3.f});
+  Problem p = shape(90, 300);
+  p.batch = 2;
+  check_problem<Attention>(p, Mask{{}, {prefix.data(), 20}}, {table.data(), 6});
+  p = shape(150, 150);
+  p.batch = 2;
+  p.scale = -0.25f;
+  check_problem<Attention>(p, Mask{{}, {prefix.data(), 1}}, {table.data(), 6});
+}
+
+STROBE_TEST_CASE("SoftCap", "") {
+  using Attention = With<strobe::Causal, strobe::SoftCap>;
+  for (const float cap : {0.5f, 5.f, 50.f}) check_problem<Attention>(shape(70, 140), {}, {cap});
+  Problem p = shape(70, 70);
+  p.input = Input::alternating;
+  check_problem<Attention>(p, {}, {20.f});
+  for (const float scale : {0.f, -0.3f}) {
+    p = shape(40, 70);
+    p.scale = scale;
+    check_problem<Attention>(p, {}, {3.f});
+  }
+}
+
+STROBE_TEST_CASE("Alibi: slopes by head, slopes by batch and head", "") {
+  using Attention = With<strobe::Window, strobe::Alibi>;
+  const SharedTable<float> slopes({0.5f, 0.0625f, 0.f, 0.25f});
+  check_problem<Attention>(shape(100, 170), {strobe::unlimited, 0}, {slopes.data(), 0});
+  Problem p = shape(70, 130);
+  p.batch = 2;
+  check_problem<Attention>(p, {}, {slopes.data(), 2});
+}
+
+STROBE_TEST_CASE("Chain<SoftCap, Alibi> under SinkWindow", "") {
+  using Score = strobe::Chain<strobe::SoftCap, strobe::Alibi>;
+  using Attention = With<strobe::SinkWindow, Score, __nv_bfloat16>;
+  const SharedTable<float> slopes({0.125f, 0.0625f});
+  check_problem<Attention>(shape(80, 260), {4, 60}, Score{{10.f}, {slopes.data(), 0}});
+}
+
+STROBE_TEST_CASE("rows that see no key: O is 0, LSE -infinity, neighbours are right", "") {
+  // Ahead-only windows: the last rows look past the last key.
+  check_problem<With<strobe::Window>>(shape(130, 64), {0, 3});
+  check_problem<With<strobe::SinkWindow>>(shape(140, 9), {2, 3});
+  // A list with nothing in it: no tile is ever visited.
+  const SharedTable<int> offsets({0, 0, 0}), columns(std::vector<int>{});
+  check_problem<With<strobe::BlockList>>(shape(100, 100), {offsets.data(), columns.data()});
+}

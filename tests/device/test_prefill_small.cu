@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// The cases that also run under ASan, UBSan and the race checker, where everything costs about ten
+// times as much: one of each kind of code path in as few blocks as possible. All of them are
+// [small], and they are alone in this file so that a sanitizer build compiles only this one.
+#include "support/case.hpp"
+
+using namespace strobe_test;
+
+namespace {
+using HalfCausal = strobe::Attention<__half, 64, strobe::Causal>;
+using WideWindow = strobe::Attention<__nv_bfloat16, 128, strobe::Window>;
+using Capped = strobe::Attention<__half, 64, strobe::SinkWindow, strobe::Strided<__half>,
+                                 strobe::SoftCap, 64, float>;
+}  // namespace
+
+STROBE_TEST_CASE("small: causal, two query tiles, grouped heads", "[small]") {
+  Problem p;
+  p.q_len = p.kv_len = 131;
+  p.q_heads = 2;
+  check_problem<HalfCausal>(p);
+}
+
+STROBE_TEST_CASE("small: one row, one key, and no key", "[small]") {
+  for (const int kv_len : {1, 0}) {
+    Problem p;
+    p.q_len = 1;
+    p.kv_len = kv_len;
+    check_problem<HalfCausal>(p);
+  }
+}
+
+STROBE_TEST_CASE("small: more queries than keys leave rows without any", "[small]") {
+  Problem p;
+  p.q_len = 70;
+  p.kv_len = 33;
+  check_problem<HalfCausal>(p);
+}
+
+STROBE_TEST_CASE("small: a head dimension below the compiled width", "[small]") {
+  Problem p;
+  p.q_len = 17;
+  p.kv_len = 65;
+  p.head_dim = 40;
+  p.value_dim = 24;
+  check_problem<HalfCausal>(p);
+}
+
+STROBE_TEST_CASE("small: negative scale, zero scale", "[small]") {
+  for (const float scale : {-0.125f, 0.f}) {
+    Problem p;
+    p.q_len = p.kv_len = 20;
+    p.scale = scale;
+    check_problem<HalfCausal>(p);
+  }
+}
+
+STROBE_TEST_CASE("small: packed sequences, one of them empty", "[small]") {
+  Problem p;
+  p.batch = 3;
+  p.q_len = 40;
+  p.kv_len = 70;
+  p.q_offsets = {0, 40, 40, 47};
+  p.kv_offsets = {0, 70, 75, 75};
+  p.q_rows = 50;
+  p.kv_rows = 80;
+  check_problem<HalfCausal>(p);
+}
+
+STROBE_TEST_CASE("small: window, head dimension 128, padded head-major layout", "[small]") {
+  Problem p;
+  p.q_len = 66;
+  p.kv_len = 140;
+  p.q_heads = 2;
+  p.k = p.v = Layout{Order::head_major, 8, 16, 8, 8};
+  p.o = Layout{Order::head_major, 16, 8, 0, 0};
+  check_problem<WideWindow>(p, {37, 5});
+}
+
+STROBE_TEST_CASE("small: device lengths in a longer cache", "[small]") {
+  Problem p;
+  p.batch = 2;
+  p.q_len = 5;
+  p.kv_len = 96;
+  p.q_lens = {5, 2};
+  p.kv_lens = {67, 0};
+  p.kv_rows = 100;
+  check_problem<WideWindow>(p, {strobe::unlimited, 0});
+}
+
+STROBE_TEST_CASE("small: a mask with holes, a score, fp32 output", "[small]") {
+  Problem p;
+  p.q_len = 30;
+  p.kv_len = 210;
+  check_problem<Capped>(p, {3, 20}, {5.f});
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// The prefill schedule covers every query tile exactly once; division by multiplication is exact.
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "strobe/schedule.hpp"
+
+using strobe::Bounds;
+using strobe::PrefillSchedule;
+using strobe::PrefillWork;
+using strobe::detail::FastDivision;
+
+TEST_CASE("every (query tile, head, batch) exactly once, KV head by the group", "[cpu][schedule]") {
+  struct Heads {
+    int q, kv;
+  };
+  const Heads all_heads[] = {{1, 1}, {2, 1}, {4, 4},  {5, 1},  {5, 5}, {6, 2},
+                             {7, 1}, {7, 7}, {14, 2}, {32, 8}, {71, 1}};
+  for (const Heads heads : all_heads)
+    for (int batch : {1, 2, 5})
+      for (int q_len : {1, 63, 64, 65, 128, 200, 513})
+        for (int block_q : {16, 64, 128}) {
+          CAPTURE(heads.q, heads.kv, batch, q_len, block_q);
+          const Bounds bounds{batch, q_len, 1, heads.q, heads.kv};
+          const PrefillSchedule schedule(bounds, block_q);
+          const int tiles = (q_len + block_q - 1) / block_q;
+          const int64_t blocks = PrefillSchedule::blocks(bounds, block_q);
+          REQUIRE(blocks == int64_t(tiles) * heads.q * batch);
+          std::set<std::tuple<int, int, int>> seen;
+          bool in_range = true, kv_right = true;
+          for (int block = 0; block < int(blocks); ++block) {
+            const PrefillWork work = schedule.work(block);
+            in_range = in_range && work.q_tile >= 0 && work.q_tile < tiles && work.q_head >= 0 &&
+                       work.q_head < heads.q && work.batch >= 0 && work.batch < batch;
+            kv_right = kv_right && work.kv_head == work.q_head * heads.kv / heads.q;
+            seen.insert({work.batch, work.q_head, work.q_tile});
+          }
+          REQUIRE(in_range);
+          REQUIRE(kv_right);
+          REQUIRE(int64_t(seen.size()) == blocks);
+        }
+}
+
+TEST_CASE("order: the last query tile of a head first, heads of a group beside each other",
+          "[cpu][schedule]") {
+  const Bounds bounds{2, 300, 300, 6, 2};  // 3 tiles of 128
+  const PrefillSchedule schedule(bounds, 128);
+  int block = 0;
+  for (int batch = 0; batch < 2; ++batch)
+    for (int head = 0; head < 6; ++head)
+      for (int tile = 2; tile >= 0; --tile, ++block) {
+        const PrefillWork work = schedule.work(block);
+        REQUIRE(work.batch == batch);
+        REQUIRE(work.q_head == head);
+        REQUIRE(work.q_tile == tile);
+        REQUIRE(work.kv_head == head / 3);
+      }
+}
+
+TEST_CASE("the largest launches: work is right near 2^31 blocks", "[cpu][schedule]") {
+  const Bounds bounds{16909320, 128, 1, 127, 1};  // batch * heads = 2^31 - 8
+  const PrefillSchedule schedule(bounds, 128);
+  const int64_t blocks = PrefillSchedule::blocks(bounds, 128);
+  REQUIRE(blocks == int64_t(16909320) * 127);
+  REQUIRE(blocks <= 0x7fffffff);
+  for (int64_t back : {1, 2, 126, 127, 128, 1000000}) {
+    const int64_t block = blocks - back;
+    const PrefillWork work = schedule.work(int(block));
+    CHECK(work.batch == block / 127);
+    CHECK(work.q_head == block % 127);
+    CHECK((work.q_tile == 0 && work.kv_head == 0));
+  }
+}
+
+TEST_CASE("more blocks than a grid holds are counted, not wrapped", "[cpu][schedule]") {
+  const int most = 1 << 30;
+  CHECK(PrefillSchedule::blocks({65536, 128, 1, 65536, 1}, 128) == int64_t(1) << 32);
+  CHECK(PrefillSchedule::blocks({1, most, 1, most, 1}, 128) == int64_t(1) << 53);
+  CHECK(PrefillSchedule::blocks({3, most, 1, 4096, 1}, 16) == int64_t(3) << 38);
+  // 2^64 and 2^83: what a product in 64 bits would make 0 of.
+  CHECK(PrefillSchedule::blocks({1 << 20, most, 1, 1 << 21, 1}, 128) == INT64_MAX);
+  CHECK(PrefillSchedule::blocks({most, most, 1, most, 1}, 128) == INT64_MAX);
+  CHECK(PrefillSchedule::blocks({1, 2147483647, 1, 1, 1}, 128) == 1 << 24);
+  for (const Bounds& none : {Bounds{0, 5, 5, 1, 1}, Bounds{5, 0, 5, 1, 1}, Bounds{5, 5, 5, 0, 1}})
+    CHECK(PrefillSchedule::blocks(none, 128) == 0);
+}
+
+TEST_CASE("FastDivision is n / d: every small pair", "[cpu][schedule]") {
+  bool right = true;
+  for (int d = 1; d <= 1100; ++d) {
+    const FastDivision by(d);
+    for (int n = 0; n <= 5000; ++n) right = right && by(n) == n / d;
+  }
+  CHECK(right);
+}
+
+TEST_CASE("FastDivision is n / d: large numbers and the edges of every quotient",
+          "[cpu][schedule]") {
+  std::mt19937_64 random(20240501);
+  const int largest = 2147483647;
+  int wrong = 0;
+  const auto check = [&](int n, int d) { wrong += FastDivision(d)(n) != n / d; };
+  for (int i = 0; i < 300000; ++i) {
+    const int d = int(random() >> (33 + random() % 31)) | 1;
+    const int n = int(random() >> 33);
+    check(n, d);
+    const int multiple = n / d * d;  // the quotient steps here: the hard places
+    check(multiple, d);
+    if (multiple > 0) check(multiple - 1, d);
+    check(largest / d * d - (d <= largest / 2 ? 1 : 0), d);
+    check(largest, d);
+  }
+  for (int shift = 0; shift < 31; ++shift)
+    for (int near : {-1, 0, 1}) {
+      const int64_t d = (int64_t(1) << shift) + near;
+      if (d < 1 || d > largest) continue;
+      for (int n : {0, 1, int(d) - 1, int(d), largest - 1, largest}) check(n, int(d));
+    }
+  check(largest, largest);
+  check(largest - 1, largest);
+  CHECK(wrong == 0);
+}

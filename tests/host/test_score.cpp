@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// Scores against double precision.
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "strobe/score.hpp"
+
+using strobe::Alibi;
+using strobe::Block;
+using strobe::Bounds;
+using strobe::Chain;
+using strobe::NoScore;
+using strobe::SoftCap;
+
+TEST_CASE("NoScore changes nothing", "[cpu][score]") {
+  const auto score = NoScore{}.bind(Block{});
+  for (float logit : {0.f, -3.5f, 1e30f}) CHECK(score(logit, 3, 9) == logit);
+}
+
+TEST_CASE("NUM-06: SoftCap is cap * tanh(logit / cap), and exactly the cap far out",
+          "[cpu][score]") {
+  for (float cap : {1.f, 5.f, 30.f, 50.f, 1000.f}) {
+    const auto score = SoftCap{cap}.bind(Block{});
+    double worst = 0;
+    for (int i = -20000; i <= 20000; ++i) {
+      const float logit = float(i) * cap * 0.001f;  // to 20 times the cap
+      const double right = double(cap) * std::tanh(double(logit) / double(cap));
+      worst = std::fmax(worst, std::fabs(double(score(logit, 0, 0)) - right) / double(cap));
+    }
+    CHECK(worst < 4e-7);
+    CHECK(score(0.f, 0, 0) == 0.f);
+    for (float far : {88.f, 89.f, 4400.f, 5000.f, 10240.f, 1e6f, 3e38f}) {
+      const float logit = far < 100.f ? far * cap : far > 20 * cap ? far : 20 * cap;
+      CHECK(score(logit, 0, 0) == cap);
+      CHECK(score(-logit, 0, 0) == -cap);
+    }
+    CHECK(score(std::numeric_limits<float>::infinity(), 0, 0) == cap);
+    CHECK(score(-std::numeric_limits<float>::infinity(), 0, 0) == -cap);
+  }
+}
+
+TEST_CASE("SoftCap is odd and never falls", "[cpu][score]") {
+  const auto score = SoftCap{50.f}.bind(Block{});
+  float last = -50.f;
+  for (int i = -4000; i <= 4000; ++i) {
+    const float now = score(float(i) * 0.25f, 0, 0);
+    REQUIRE(now >= last - 50.f * 2.5e-7f);
+    REQUIRE(std::fabs(now + score(float(-i) * 0.25f, 0, 0)) <= 50.f * 5e-7f);
+    last = now;
+  }
+}
+
+TEST_CASE("Alibi: logit - slope * distance, with this head's slope", "[cpu][score]") {
+  const std::vector<float> slopes = {0.5f, 0.25f, 0.125f, 4.f, 2.f, 1.f};  // [2 batches, 3 heads]
+  for (int batch : {0, 1})
+    for (int head : {0, 1, 2})
+      for (bool per_batch : {false, true}) {
+        Block block;
+        block.batch = batch;
+        block.q_head = head;
+        const auto score = Alibi{slopes.data(), per_batch ? 3 : 0}.bind(block);
+        const double slope = double(slopes[size_t(head + (per_batch ? 3 * batch : 0))]);
+        for (int q : {-5, 0, 7, 1000000})
+          for (int k : {0, 3, 7, 999983}) {
+            const double right = 1.5 - slope * std::fabs(double(q) - double(k));
+            REQUIRE(std::fabs(double(score(1.5f, q, k)) - right) <= 1e-6 * std::fabs(right));
+          }
+      }
+}
+
+namespace {
+
+struct Plus {  // what a user would write
+  float amount = 0.f;
+  Plus bind(const Block&) const { return *this; }
+  float operator()(float logit, int, int) const { return logit + amount; }
+};
+struct Times {
+  float factor = 1.f;
+  Times bind(const Block&) const { return *this; }
+  float operator()(float logit, int q, int k) const { return logit * factor * float(q - k); }
+};
+
+}  // namespace
+
+TEST_CASE("Chain: the first one first, positions handed through", "[cpu][score]") {
+  const Block block;
+  CHECK(Chain<Plus, Times>{{1.f}, {2.f}}.bind(block)(3.f, 5, 4) == 8.f);
+  CHECK(Chain<Times, Plus>{{2.f}, {1.f}}.bind(block)(3.f, 5, 4) == 7.f);
+  const Chain<Plus, Chain<Times, Plus>> nested{{1.f}, {{2.f}, {10.f}}};
+  CHECK(nested.bind(block)(3.f, 6, 4) == 26.f);
+  // A capped bias differs from a biased cap.
+  const Chain<Plus, SoftCap> capped{{1000.f}, {5.f}};
+  CHECK(capped.bind(block)(0.f, 0, 0) == 5.f);
+  const Chain<SoftCap, Plus> biased{{5.f}, {1000.f}};
+  CHECK(biased.bind(block)(0.f, 0, 0) == 1000.f);
+}
+
+TEST_CASE("scores look at their own fields", "[cpu][score]") {
+  const Bounds bounds{1, 1, 1, 1, 1};
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto text = [](const strobe::Status& status) { return std::string(status.text); };
+  CHECK(SoftCap{50.f}.check(bounds).ok());
+  CHECK(SoftCap{1e-3f}.check(bounds).ok());
+  for (float cap :
+       {0.f, -0.f, -1.f, infinity, -infinity, 1e-40f, std::numeric_limits<float>::quiet_NaN()}) {
+    const strobe::Status status = SoftCap{cap}.check(bounds);
+    CHECK(status.code == strobe::Code::invalid);
+    CHECK(text(status).find("score.cap is ") == 0);
+  }
+  CHECK(text(SoftCap{-2.5f}.check(bounds)).find("-2.5") != std::string::npos);
+  CHECK(text(Alibi{}.check(bounds)).find("score.slopes is null") == 0);
+
+  // A chain reports the first that is wrong, on either side and at any depth.
+  const float slope = 1.f;
+  using Inner = Chain<SoftCap, Alibi>;
+  CHECK(strobe::detail::check_noun(Chain<NoScore, Inner>{{}, {{1.f}, {&slope, 0}}}, bounds, 0));
+  CHECK_FALSE(
+      strobe::detail::check_noun(Chain<NoScore, Inner>{{}, {{0.f}, {&slope, 0}}}, bounds, 0));
+  CHECK_FALSE(strobe::detail::check_noun(Chain<Inner, NoScore>{{{1.f}, {}}, {}}, bounds, 0));
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// What the tests of host execution share: every schedule, launches that must pass or fail, and where a fault was planted.
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "strobe/host/execution.hpp"
+
+#if defined(__SANITIZE_THREAD__)
+#define STROBE_TEST_INSTRUMENTED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define STROBE_TEST_INSTRUMENTED 1
+#endif
+#endif
+#if !defined(STROBE_TEST_INSTRUMENTED)
+#define STROBE_TEST_INSTRUMENTED 0
+#endif
+
+namespace test {
+
+namespace host = strobe::host;
+
+// True where plain loads and stores are seen by the race checker.
+constexpr bool instrumented = STROBE_TEST_INSTRUMENTED != 0;
+
+// All orders, asynchronies and a few seeds, with race checking or without.
+inline std::vector<host::Options> schedules(bool check_races = true) {
+  std::vector<host::Options> all;
+  for (auto order : {host::Order::in_order, host::Order::reverse, host::Order::random}) {
+    for (auto when : {host::Asynchrony::lazy, host::Asynchrony::eager, host::Asynchrony::mixed}) {
+      const bool seeded = order == host::Order::random || when == host::Asynchrony::mixed;
+      for (uint64_t seed = 1; seed <= (seeded ? 3u : 1u); ++seed) {
+        host::Options options;
+        options.order = order;
+        options.asynchrony = when;
+        options.seed = seed;
+        options.check_races = check_races;
+        all.push_back(options);
+      }
+    }
+  }
+  return all;
+}
+
+inline std::string describe(const host::Options& o) {
+  return "order " + std::to_string(static_cast<int>(o.order)) + ", asynchrony " +
+         std::to_string(static_cast<int>(o.asynchrony)) + ", seed " + std::to_string(o.seed);
+}
+
+// "folder/file.cpp:57", as messages name places.
+inline std::string place(const char* file, int line) {
+  const std::string path = file;
+  size_t cut = path.rfind('/');
+  if (cut != std::string::npos && cut != 0) cut = path.rfind('/', cut - 1);
+  return (cut == std::string::npos ? path : path.substr(cut + 1)) + ":" + std::to_string(line);
+}
+
+// Launches under every schedule (or the given ones) and requires success.
+template <class LaunchFunction>
+void passes(LaunchFunction launch, const std::vector<host::Options>& all = schedules()) {
+  for (const host::Options& options : all) {
+    const host::ScopedOptions scope(options);
+    const cudaError_t error = launch();
+    INFO(describe(options));
+    INFO(host::failure());
+    REQUIRE(error == cudaSuccess);
+    REQUIRE(host::failure().empty());
+  }
+}
+
+// Launches under every schedule and requires a failure whose text has each of `parts`.
+template <class LaunchFunction>
+void fails(LaunchFunction launch, const std::vector<std::string>& parts,
+           const std::vector<host::Options>& all = schedules()) {
+  for (const host::Options& options : all) {
+    const host::ScopedOptions scope(options);
+    const cudaError_t error = launch();
+    INFO(describe(options));
+    REQUIRE(error == cudaErrorLaunchFailure);
+    const std::string text = host::failure();
+    for (const std::string& part : parts) {
+      INFO("wanted: " << part << "\nin: " << text);
+      REQUIRE(text.find(part) != std::string::npos);
+    }
+  }
+}
+
+}  // namespace test
+
+// Lines where faults are planted: `STROBE_HERE(name); statement;` on one line, then name() is "folder/file.cpp:line".
+// A template parameter or a global would do as well; a function needs neither.
+#define STROBE_HERE(NAME) NAME = __LINE__
