@@ -13,22 +13,24 @@ inline namespace STROBE_ABI {
 /// -infinity without <cmath>, which NVRTC lacks.
 STROBE_DEVICE float negative_infinity() { return -__builtin_huge_valf(); }
 
-/// State of the rows one thread holds of `Tiles` accumulator tiles of 16 rows (see
-/// tile/fragment.cuh): rows [tile][0] = lane / 4 and [tile][1] = lane / 4 + 8. m is the same in the
-/// four lanes of a quad; l is each lane's own share until finish() adds the shares up.
+/// State of the rows one thread holds of `Tiles` accumulator tiles of 16 rows (tile/fragment.cuh):
+/// [tile][0] is row lane / 4, [tile][1] the row 8 below. m is the same in the four lanes of a quad;
+/// l is each lane's own share until finish() adds them.
+///
+/// A row that has seen no key has l = 0 and m = the least finite number rather than -infinity:
+/// every finite logit raises it, and -infinity - m stays -infinity where -infinity - -infinity
+/// would be NaN.
 template <int Tiles>
 struct OnlineSoftmax {
-  float m[Tiles][2];
-  float m_log2[Tiles][2];  ///< m * scale_log2, and 0 where m is -infinity
-  float l[Tiles][2];
+  float m_log2[Tiles][2];  ///< largest logit so far, times scale_log2
+  float l[Tiles][2];       ///< sum of exp2(logit * scale_log2 - m_log2)
 
   STROBE_DEVICE OnlineSoftmax() {
     STROBE_UNROLL
     for (int t = 0; t < Tiles; ++t) {
       STROBE_UNROLL
       for (int h = 0; h < 2; ++h) {
-        m[t][h] = negative_infinity();
-        m_log2[t][h] = 0.f;
+        m_log2[t][h] = -3.402823466e38f;
         l[t][h] = 0.f;
       }
     }
@@ -47,19 +49,16 @@ struct OnlineSoftmax {
     for (int t = 0; t < Tiles; ++t) {
       STROBE_UNROLL
       for (int h = 0; h < 2; ++h) {
-        float largest = m[t][h];
+        float largest = fmaxf(s[t][0][2 * h], s[t][0][2 * h + 1]);
         STROBE_UNROLL
-        for (int c = 0; c < Columns; ++c)
+        for (int c = 1; c < Columns; ++c)
           largest = fmaxf(largest, fmaxf(s[t][c][2 * h], s[t][c][2 * h + 1]));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        // A row that has seen no key yet keeps m = -infinity; 0 in its place keeps -infinity - m
-        // from becoming NaN.
-        const float new_m_log2 = largest == negative_infinity() ? 0.f : largest * scale_log2;
-        shrink[t][h] = ptx::exp2_approx(m_log2[t][h] - new_m_log2);
-        grew = grew || largest > m[t][h];
-        m[t][h] = largest;
-        m_log2[t][h] = new_m_log2;
+        const float raised = fmaxf(m_log2[t][h], largest * scale_log2);
+        grew = grew || raised > m_log2[t][h];
+        shrink[t][h] = ptx::exp2_approx(m_log2[t][h] - raised);
+        m_log2[t][h] = raised;
         l[t][h] *= shrink[t][h];
       }
     }

@@ -50,14 +50,6 @@ inline std::string describe(const host::Options& o) {
          std::to_string(static_cast<int>(o.asynchrony)) + ", seed " + std::to_string(o.seed);
 }
 
-// "folder/file.cpp:57", as messages name places.
-inline std::string place(const char* file, int line) {
-  const std::string path = file;
-  size_t cut = path.rfind('/');
-  if (cut != std::string::npos && cut != 0) cut = path.rfind('/', cut - 1);
-  return (cut == std::string::npos ? path : path.substr(cut + 1)) + ":" + std::to_string(line);
-}
-
 // Launches under every schedule (or the given ones) and requires success.
 template <class LaunchFunction>
 void passes(LaunchFunction launch, const std::vector<host::Options>& all = schedules()) {
@@ -71,7 +63,32 @@ void passes(LaunchFunction launch, const std::vector<host::Options>& all = sched
   }
 }
 
-// Launches under every schedule and requires a failure whose text has each of `parts`.
+// Where faults were planted. `STROBE_MARK(0);` in a kernel marks the *next* line; "%0" in an expected text becomes
+// "folder/file.cpp:line" of it, as messages name places.
+struct Mark {
+  const char* file = "";
+  int line = 0;
+};
+inline Mark marks[4];
+
+inline std::string place(const Mark& mark) {
+  const std::string path = mark.file;
+  size_t cut = path.rfind('/');
+  if (cut != std::string::npos && cut != 0) cut = path.rfind('/', cut - 1);
+  return (cut == std::string::npos ? path : path.substr(cut + 1)) + ":" + std::to_string(mark.line);
+}
+
+inline std::string with_places(std::string text) {
+  for (size_t i = 0; i < 4; ++i) {
+    const std::string name = "%" + std::to_string(i);
+    for (size_t at; (at = text.find(name)) != std::string::npos;) {
+      text.replace(at, 2, place(marks[i]));
+    }
+  }
+  return text;
+}
+
+// Launches under every schedule (or the given ones) and requires a failure whose text has each of `parts`.
 template <class LaunchFunction>
 void fails(LaunchFunction launch, const std::vector<std::string>& parts,
            const std::vector<host::Options>& all = schedules()) {
@@ -82,14 +99,12 @@ void fails(LaunchFunction launch, const std::vector<std::string>& parts,
     REQUIRE(error == cudaErrorLaunchFailure);
     const std::string text = host::failure();
     for (const std::string& part : parts) {
-      INFO("wanted: " << part << "\nin: " << text);
-      REQUIRE(text.find(part) != std::string::npos);
+      INFO("wanted: " << with_places(part) << "\nin: " << text);
+      REQUIRE(text.find(with_places(part)) != std::string::npos);
     }
   }
 }
 
 }  // namespace test
 
-// Lines where faults are planted: `STROBE_HERE(name); statement;` on one line, then name() is "folder/file.cpp:line".
-// A template parameter or a global would do as well; a function needs neither.
-#define STROBE_HERE(NAME) NAME = __LINE__
+#define STROBE_MARK(INDEX) (::test::marks[INDEX] = ::test::Mark{__FILE__, __LINE__ + 1})

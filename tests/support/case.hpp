@@ -11,6 +11,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "memory.hpp"
@@ -274,16 +275,27 @@ Result gather(const Prepared<Attention>& prepared,
 /// -1 for -infinity, 1 for infinity, 2 for NaN, 0 for numbers: compared before values are.
 inline int kind_of(double x) { return std::isnan(x) ? 2 : std::isinf(x) ? (x < 0.0 ? -1 : 1) : 0; }
 
-/// Compares what a launch left in O and LSE with the oracle by the error rule and reports through
-/// Catch2; also looks at all memory that had to stay as it was.
+/// Compares O and LSE, as a launch left them in memory, with the oracle by the error rule, and looks
+/// at all memory that had to stay as it was. Empty, or what is wrong.
+///
+/// fp32 output with P rounded to 16 bits: one ulp of the output is then next to nothing, and whether
+/// a row passes 2x the plain error alone is luck: the plain implementation rounds P after dividing
+/// by its sum, any FlashAttention before, and in about 1 row of 200 one of the two rounds luckily.
+/// So the row rule judges that output after rounding it to 16 bits, to what the same call with
+/// 16-bit output gives, and the fp32 values are held to twice the plain error over the whole
+/// problem, where luck evens out.
 template <class Attention>
-Result judge(const Prepared<Attention>& prepared) {
+std::string verdict(const Prepared<Attention>& prepared,
+                    const std::vector<typename Attention::output_type>& o,
+                    const std::vector<float>& lse, Result& result) {
   using Out = typename Attention::output_type;
+  using T = typename Attention::query_type;
+  constexpr bool wider_than_p = std::is_same_v<Out, float> &&
+                                Attention::policy_type::precision == strobe::Precision::standard;
+  using Judged = std::conditional_t<wider_than_p, T, Out>;
   const Problem& p = prepared.problem;
   const Numbers& n = prepared.numbers;
-  const std::vector<Out> o = prepared.download_o();
-  const std::vector<float> lse = prepared.download_lse();
-  Result result = gather(prepared, o, lse);
+  result = gather(prepared, o, lse);
 
   struct Row {
     int b, h, t;
@@ -312,13 +324,13 @@ Result judge(const Prepared<Attention>& prepared) {
     const Head head{n.q.data() + n.q_at(row.b, 0, row.h), n.k.data() + n.k_at(row.b, 0, kv_head),
                     n.v.data() + n.v_at(row.b, 0, kv_head), row.b, row.h, kv_head, e.q_len,
                     e.kv_len, p.head_dim, p.value_dim, scale};
-    row.expected = expected_row<typename Attention::query_type, Out>(
+    row.expected = expected_row<T, Judged>(
         head, row.t, Visible<typename Attention::mask_type>(prepared.mask(), head),
         Shaped<typename Attention::score_type>(prepared.score(), head));
   });
 
   int64_t bad = 0, judged = 0;
-  double sum = 0.0;
+  double sum = 0.0, worst_plain_error = 0.0;
   std::ostringstream first;
   first.precision(9);
   for (const Row& row : rows) {
@@ -330,12 +342,14 @@ Result judge(const Prepared<Attention>& prepared) {
               << std::fabs(got - want) << ", allowed " << allowed << " (plain error of the row "
               << expected.plain_error << ")";
     };
+    worst_plain_error = std::max(worst_plain_error, expected.unrounded_plain_error);
     for (int d = 0; d < p.value_dim; ++d) {
-      const double want = expected.o[size_t(d)], got = double(result.row(row.b, row.h, row.t)[d]);
-      const double allowed = 2.0 * expected.plain_error + ulp_at<Out>(want);
-      const double error = std::fabs(got - want);
+      const float value = result.row(row.b, row.h, row.t)[d];
+      const double want = expected.o[size_t(d)], got = double(round_through<Judged>(value));
+      const double allowed = 2.0 * expected.plain_error + ulp_at<Judged>(want);
+      const double error = std::fabs(double(value) - want);
       ++judged;
-      if (kind_of(want) != kind_of(got) || !(error <= allowed))
+      if (kind_of(want) != kind_of(got) || !(std::fabs(got - want) <= allowed))
         complain("O[" + std::to_string(d) + "]", want, got, allowed);
       sum += error;
       result.worst_error = std::max(result.worst_error, error);
@@ -347,12 +361,26 @@ Result judge(const Prepared<Attention>& prepared) {
       complain("LSE", want, got, expected.lse_allowed);
   }
   result.mean_error = judged == 0 ? 0.0 : sum / double(judged);
-  const std::string damage = prepared.damage(o, lse);
-  if (bad != 0)
-    FAIL_CHECK(first.str() << "; " << bad << " such values, " << judged << " judged; "
-                           << describe(p));
-  if (!damage.empty()) FAIL_CHECK(damage << "; " << describe(p));
-  if (bad == 0 && damage.empty()) SUCCEED();
+
+  std::ostringstream wrong;
+  if (bad != 0) wrong << first.str() << "; " << bad << " such values, " << judged << " judged; ";
+  if (wider_than_p && result.worst_error > 2.0 * worst_plain_error + 1e-6)
+    wrong << "fp32 output: largest error " << result.worst_error << ", plain implementation "
+          << worst_plain_error << "; ";
+  if (const std::string damage = prepared.damage(o, lse); !damage.empty()) wrong << damage << "; ";
+  return wrong.str().empty() ? std::string() : wrong.str() + describe(p);
+}
+
+/// verdict() of what lies in memory now, reported through Catch2.
+template <class Attention>
+Result judge(const Prepared<Attention>& prepared) {
+  Result result;
+  const std::string wrong =
+      verdict(prepared, prepared.download_o(), prepared.download_lse(), result);
+  if (wrong.empty())
+    SUCCEED();
+  else
+    FAIL_CHECK(wrong);
   return result;
 }
 

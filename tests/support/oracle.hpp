@@ -146,6 +146,7 @@ struct ExpectedRow {
   double lse = 0.0;          // natural logarithm; -infinity where it sees none
   double lse_allowed = 0.0;  // 1e-5 + 1e-6 * largest sum over d of |scale q_d k_d|
   double plain_error = 0.0;  // largest |plain implementation - oracle| over the row
+  double unrounded_plain_error = 0.0;  // the same before the plain output is rounded
 };
 
 /// The oracle and the plain implementation of one row. The latter: fp32 Q K^T of the 16-bit inputs,
@@ -214,9 +215,12 @@ ExpectedRow expected_row(const Head& h, int row, const Visible<Mask>& visible,
     }
   }
   expected.lse = largest + std::log(l);
-  for (size_t d = 0; d < plain_o.size(); ++d)
-    expected.plain_error = std::max(
-        expected.plain_error, std::fabs(double(round_through<Out>(plain_o[d])) - expected.o[d]));
+  for (size_t d = 0; d < plain_o.size(); ++d) {
+    const auto error_of = [&](float o) { return std::fabs(double(o) - expected.o[d]); };
+    expected.plain_error = std::max(expected.plain_error, error_of(round_through<Out>(plain_o[d])));
+    expected.unrounded_plain_error =
+        std::max(expected.unrounded_plain_error, error_of(plain_o[d]));
+  }
   return expected;
 }
 

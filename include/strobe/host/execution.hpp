@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
-#include <type_traits>
 
 #include "builtins.hpp"
 
@@ -104,18 +103,24 @@ struct Launch {
 };
 cudaError_t run(const Launch& launch) noexcept;
 
+// T, but not deduced from: arguments convert to the kernel's parameters as in a call.
+template <class T>
+struct Parameter {
+  using type = T;
+};
+
 // kernel<<<grid, block, dynamic_shared_bytes>>>(arguments...) on the CPU; returns when it has finished. Called by a
 // host thread, from several at once if need be. cudaSuccess; cudaErrorInvalidConfiguration or cudaErrorInvalidValue
 // for a launch no GPU would take; cudaErrorLaunchFailure with failure() set. Never throws.
-template <class... Parameters, class... Arguments>
+template <class... Parameters>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                   size_t dynamic_shared_bytes, const Arguments&... arguments) noexcept {
-  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "one argument for each parameter");
+                   size_t dynamic_shared_bytes,
+                   typename Parameter<Parameters>::type... arguments) noexcept {
   struct Call {
     void (*kernel)(Parameters...);
-    std::tuple<std::decay_t<Parameters>...> parameters;
+    std::tuple<Parameters...> parameters;
   };
-  const Call call{kernel, std::tuple<std::decay_t<Parameters>...>(arguments...)};
+  const Call call{kernel, std::tuple<Parameters...>(arguments...)};
   return run(Launch{grid, block, dynamic_shared_bytes,
                     [](const void* erased) {
                       const Call& c = *static_cast<const Call*>(erased);

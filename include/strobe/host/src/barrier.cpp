@@ -1,59 +1,55 @@
 // SPDX-License-Identifier: MIT
-// __syncthreads and named barriers (bar.sync, bar.arrive).
+// __syncthreads and named barriers (bar.sync, bar.arrive). As in hardware a warp arrives as one: its lanes meet, and the
+// last of them counts the warp in.
 // Layer: host execution, internal.
-#include "engine.hpp"
+#include "collective.hpp"
 
 namespace strobe {
 inline namespace STROBE_ABI {
 namespace host {
 namespace {
 
-void check_arrival(const Barrier& barrier, const Fiber& self, uint32_t id, uint32_t expected,
-                   bool whole_block, const char* name, Site site) {
-  const uint32_t bit = 1u << self.lane;
+// What a warp brings to a barrier.
+struct Arrival {
+  uint32_t id;
+  uint32_t expected;  // warps
+  bool whole_block;   // __syncthreads and its kin
+  bool wait;
+  const char* name;
+  Site site;
+};
+
+void check_arrival(const Barrier& barrier, const Arrival& a, uint32_t warp) {
   if (barrier.count == 0) return;
-  if (whole_block && barrier.whole_block && barrier.first_site != site) {
-    engine->fail(format("divergent barrier: %s at %s while %u threads are at the barrier at %s",
-                        name, describe(site).text, barrier.count,
-                        describe(barrier.first_site).text));
+  const Message here = describe(a.site);
+  const Message there = describe(barrier.first_site);
+  if (a.whole_block && barrier.whole_block && barrier.first_site != a.site) {
+    engine->fail(format("divergent barrier: %s at %s while %u warps are at the barrier at %s",
+                        a.name, here.text, barrier.count, there.text));
   }
-  if (barrier.expected != expected || barrier.whole_block != whole_block) {
-    engine->fail(format("%s at %s: barrier %u for %u threads, but those already there (at %s) gave "
-                        "%u",
-                        name, describe(site).text, id, expected, describe(barrier.first_site).text,
-                        barrier.expected));
+  if (barrier.expected != a.expected || barrier.whole_block != a.whole_block) {
+    engine->fail(format("%s at %s: barrier %u for %u warps, but those already there (at %s) gave %u",
+                        a.name, here.text, a.id, a.expected, there.text, barrier.expected));
   }
-  const Site warp_site = barrier.site[self.warp];
-  if (barrier.arrived[self.warp] != 0 && warp_site != site) {
-    engine->fail(format("divergent barrier: lanes %s of the warp reach barrier %u at %s, this one "
-                        "at %s",
-                        describe_lanes(barrier.arrived[self.warp]).text, id,
-                        describe(warp_site).text, describe(site).text));
-  }
-  if ((barrier.arrived[self.warp] & bit) != 0) {
-    engine->fail(format("%s at %s: arrives twice at barrier %u before its %u threads have come",
-                        name, describe(site).text, id, expected));
+  if (barrier.arrived[warp]) {
+    engine->fail(format("%s at %s: the warp arrives twice at barrier %u (first at %s) before %u "
+                        "warps have come",
+                        a.name, here.text, a.id, describe(barrier.site[warp]).text, a.expected));
   }
 }
 
-// The last thread has come: everyone who waits may go on, and the barrier is free.
-void complete(Barrier& barrier, Block& block, const Fiber& self, uint32_t id) {
+// The last warp has come: everyone who waits may go on, and the barrier is free.
+void complete(Barrier& barrier, Block& block) {
   for (uint32_t w = 0; w < block.warps.size(); ++w) {
     Warp& warp = block.warps[w];
-    // The hardware counts whole warps, so that a barrier which some lanes skip releases others too early.
-    if (barrier.arrived[w] != 0 && barrier.arrived[w] != warp.exist) {
-      engine->fail(format("divergent barrier: only lanes %s of warp %u came to barrier %u at %s",
-                          describe_lanes(barrier.arrived[w]).text, w, id,
-                          describe(barrier.site[w]).text));
-    }
     const uint32_t waiting = barrier.waiting[w];
     if (engine->races.enabled) {
       for (uint32_t lanes = waiting; lanes != 0; lanes &= lanes - 1) {
         engine->races.acquire(warp.lanes[__builtin_ctz(lanes)], barrier.clock);
       }
     }
-    engine->make_ready(warp, w == self.warp ? waiting & ~(1u << self.lane) : waiting);
-    barrier.arrived[w] = 0;
+    if (w != current->warp) engine->make_ready(warp, waiting);
+    barrier.arrived[w] = false;
     barrier.waiting[w] = 0;
   }
   barrier.result = barrier.predicates;
@@ -61,28 +57,36 @@ void complete(Barrier& barrier, Block& block, const Fiber& self, uint32_t id) {
   barrier.count = 0;
   barrier.expected = 0;
   barrier.clock = Clock();
-  engine->note_progress();
 }
 
-void arrive(uint32_t id, uint32_t expected, bool whole_block, bool wait, int predicate,
-            const char* name, Site site) {
+void arrive(const Arrival& a, int predicate) {
   Fiber& self = self_fiber();
-  Barrier& barrier = self.block->barriers[id];
-  const uint32_t bit = 1u << self.lane;
-  check_arrival(barrier, self, id, expected, whole_block, name, site);
+  const uint32_t lanes = self.warp_state->exist;
+  self.exchange->value[self.lane] = predicate != 0;
+  Warp* warp = meet(a.name, true, lanes, a.site);
+  if (warp == nullptr) return;  // the last lane has counted the warp in, and the barrier has let it go
+
+  Barrier& barrier = self.block->barriers[a.id];
+  const uint32_t w = self.warp;
+  check_arrival(barrier, a, w);
   if (barrier.count == 0) {
-    barrier.expected = expected;
-    barrier.whole_block = whole_block;
-    barrier.first_site = site;
+    barrier.expected = a.expected;
+    barrier.whole_block = a.whole_block;
+    barrier.first_site = a.site;
   }
-  barrier.site[self.warp] = site;
-  barrier.arrived[self.warp] |= bit;
-  if (wait) barrier.waiting[self.warp] |= bit;
-  barrier.predicates += predicate != 0;
-  if (engine->races.enabled) engine->races.release(self, barrier.clock);
-  if (++barrier.count == expected) {
-    complete(barrier, *self.block, self, id);
-  } else if (wait) {
+  barrier.site[w] = a.site;
+  barrier.arrived[w] = true;
+  if (a.wait) barrier.waiting[w] = lanes;
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    barrier.predicates += static_cast<int>(self.exchange->value[lane]);
+    if (engine->races.enabled) engine->races.release(warp->lanes[lane], barrier.clock);
+  }
+  const bool last = ++barrier.count == a.expected;
+  if (last) complete(barrier, *self.block);
+  if (last || !a.wait) {
+    release_lanes(*warp, lanes);
+  } else {
     engine->wait(self);
   }
 }
@@ -90,24 +94,29 @@ void arrive(uint32_t id, uint32_t expected, bool whole_block, bool wait, int pre
 }  // namespace
 
 int block_barrier(int predicate, const char* name, Site site) {
-  arrive(0, engine->threads, true, true, predicate, name, site);
-  return self_fiber().block->barriers[0].result;
+  Fiber& self = self_fiber();
+  const uint32_t warps = static_cast<uint32_t>(self.block->warps.size());
+  arrive({0, warps, true, true, name, site}, predicate);
+  return self.block->barriers[0].result;
 }
 
 void named_barrier(int id, int threads, bool wait, Site site) {
   const char* name = wait ? "bar.sync" : "bar.arrive";
+  const uint32_t warps = static_cast<uint32_t>(self_fiber().block->warps.size());
+  const Message here = describe(site);
   if (id < 0 || id >= static_cast<int>(kBarriers)) {
-    engine->fail(format("%s at %s: barrier %d does not exist (0..15)", name, describe(site).text, id));
+    engine->fail(format("%s at %s: barrier %d does not exist (0..15)", name, here.text, id));
   }
   if (threads <= 0 || threads % 32 != 0) {
-    engine->fail(format("%s at %s: %d threads is not a positive multiple of 32", name,
-                        describe(site).text, threads));
+    engine->fail(format("%s at %s: %d threads is not a positive multiple of 32", name, here.text,
+                        threads));
   }
-  if (static_cast<uint32_t>(threads) > (engine->threads + 31) / 32 * 32) {
-    engine->fail(format("%s at %s: waits for %d threads in a block of %u", name,
-                        describe(site).text, threads, engine->threads));
+  if (static_cast<uint32_t>(threads) > warps * 32) {
+    engine->fail(format("%s at %s: waits for %d threads in a block of %u", name, here.text, threads,
+                        engine->threads));
   }
-  arrive(static_cast<uint32_t>(id), static_cast<uint32_t>(threads), false, wait, 0, name, site);
+  arrive({static_cast<uint32_t>(id), static_cast<uint32_t>(threads) / 32, false, wait, name, site},
+         0);
 }
 
 }  // namespace host

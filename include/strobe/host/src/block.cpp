@@ -54,7 +54,7 @@ bool find_overrun(const Block& block, size_t bytes, long& offset) {
 void reset_barriers(Block& block) {
   for (Barrier& barrier : block.barriers) {
     barrier = Barrier();
-    barrier.arrived.assign(block.warps.size(), 0);
+    barrier.arrived.assign(block.warps.size(), false);
     barrier.waiting.assign(block.warps.size(), 0);
     barrier.site.assign(block.warps.size(), Site());
   }
@@ -187,7 +187,7 @@ void Engine::exit(Fiber& self) {
   }
   const Barrier& barrier = self.block->barriers[0];
   if (barrier.count != 0 && barrier.whole_block) {
-    fail(format("exits while %u threads wait at the barrier at %s", barrier.count,
+    fail(format("exits while %u warps wait at the barrier at %s", barrier.count,
                 describe(barrier.first_site).text));
   }
   self.done = true;

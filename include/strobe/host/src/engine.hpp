@@ -68,13 +68,14 @@ struct Warp {
 
 // __syncthreads and the named barriers, one phase at a time.
 struct Barrier {
-  uint32_t expected = 0;  // threads, 0 while nobody is there
+  uint32_t expected = 0;  // warps, 0 while nobody is there
   uint32_t count = 0;
   bool whole_block = false;
   Site first_site;
-  std::vector<uint32_t> arrived;  // lanes, a word for each warp
-  std::vector<uint32_t> waiting;
-  std::vector<Site> site;  // of each warp
+  // For each warp:
+  std::vector<bool> arrived;
+  std::vector<uint32_t> waiting;  // lanes
+  std::vector<Site> site;
   int predicates = 0;
   int result = 0;
   Clock clock;

@@ -34,7 +34,7 @@ Message describe_state(const Block& block, const Warp& warp, uint32_t lane) {
   for (uint32_t id = 0; id < kBarriers; ++id) {
     const Barrier& barrier = block.barriers[id];
     if ((barrier.waiting[fiber.warp] >> lane & 1) == 0) continue;
-    return format("barrier %u at %s (%u of %u threads arrived)", id,
+    return format("barrier %u at %s (%u of %u warps arrived)", id,
                   describe(barrier.site[fiber.warp]).text, barrier.count, barrier.expected);
   }
   return format("spinning at %s", describe(fiber.spinning).text);
