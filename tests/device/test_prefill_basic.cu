@@ -41,8 +41,7 @@ void check_tails(int longest) {
 
 template <class Attention>
 void check_inputs() {
-  for (const Input input :
-       {Input::normal, Input::outliers, Input::all_equal, Input::alternating}) {
+  for (const Input input : {Input::normal, Input::outliers, Input::all_equal, Input::alternating}) {
     Problem p = shape(100, 150, 2, 1);
     p.input = input;
     check_problem<Attention>(p);

@@ -164,7 +164,8 @@ STROBE_TEST_CASE("SCH-07: a captured graph replays with other lengths", "") {
   using Lens = std::vector<int>;
   for (const auto& [q_lens, kv_lens] :
        {std::pair{Lens{600, 600, 600, 600}, Lens{900, 900, 900, 900}},
-        {Lens{1, 0, 599, 65}, Lens{1, 64, 899, 0}}, {Lens{600, 3, 128, 129}, Lens{5, 3, 700, 900}}}) {
+        {Lens{1, 0, 599, 65}, Lens{1, 64, 899, 0}},
+        {Lens{600, 3, 128, 129}, Lens{5, 3, 700, 900}}}) {
     prepared.set_lens(q_lens, kv_lens);
     prepared.reset_outputs();
     STROBE_REQUIRE_CUDA(cudaDeviceSynchronize());
@@ -174,16 +175,16 @@ STROBE_TEST_CASE("SCH-07: a captured graph replays with other lengths", "") {
     prepared.reset_outputs();
     require_ok(prepared.launch());
     finish();
-    CHECK(same_bits(replayed,
-                    gather(prepared, prepared.download_o(), prepared.download_lse())));
+    CHECK(same_bits(replayed, gather(prepared, prepared.download_o(), prepared.download_lse())));
   }
   STROBE_REQUIRE_CUDA(cudaGraphExecDestroy(ready));
   STROBE_REQUIRE_CUDA(cudaGraphDestroy(graph));
 }
 
-// ERR-05: work is ordered by the given stream and nothing else. The producer is slow, so a kernel on
-// another stream would read what lies there before it: poison.
-STROBE_TEST_CASE("ERR-05: behind a slow producer, before a consumer, on a non-blocking stream", "") {
+// ERR-05: work is ordered by the given stream and nothing else. The producer is slow, so a kernel
+// on another stream would read what lies there before it: poison.
+STROBE_TEST_CASE("ERR-05: behind a slow producer, before a consumer, on a non-blocking stream",
+                 "") {
   Problem p = shape(2, 300, 500, 4, 2);
   p.rows_checked = 40;
   const Prepared<Half64> prepared(p, causal);
@@ -249,7 +250,8 @@ STROBE_TEST_CASE("several streams and host threads at once: the same bits", "") 
   }
 }
 
-STROBE_TEST_CASE("ERR-02: an error the user left behind is neither blamed on us nor swallowed", "") {
+STROBE_TEST_CASE("ERR-02: an error the user left behind is neither blamed on us nor swallowed",
+                 "") {
   const Problem p = shape(1, 40, 50, 2, 1);
   const Prepared<Half64> prepared(p, causal);
   require_ok(prepared.launch());  // attributes are set: the next call only launches
@@ -268,8 +270,8 @@ STROBE_TEST_CASE("ERR-02: an error the user left behind is neither blamed on us 
 STROBE_TEST_CASE("ERR-02: our own failure is returned and not left pending", "") {
   const Problem p = shape(1, 40, 50, 2, 1);
   const Prepared<Half64> prepared(p, causal);
-  // While a blocking stream captures, a launch into the legacy stream would wait for it: CUDA itself
-  // refuses.
+  // While a blocking stream captures, a launch into the legacy stream would wait for it: CUDA
+  // itself refuses.
   const Stream capturing(cudaStreamDefault);
   require_ok(prepared.launch());
   finish();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The grid that flash-attention-cuda, the project strobe grew from, tested: head dimension 64, fp16,
-// judged by the largest absolute error against an fp32 reference rounded to fp16. The reference is a
-// plain CUDA kernel, itself checked against the fp64 oracle. Empty under host execution.
+// The grid that flash-attention-cuda, the project strobe grew from, tested: head dimension 64,
+// fp16, judged by the largest absolute error against an fp32 reference rounded to fp16. The
+// reference is a plain CUDA kernel, itself checked against the fp64 oracle. Empty under host
+// execution.
 #include "support/case.hpp"
 
 #if !STROBE_HOST_EXECUTION
@@ -14,8 +15,8 @@ constexpr int dim = 64;
 // The limits of FlashAttention-2 on the same inputs; never to be raised.
 constexpr double limit_full = 4.9e-4, limit_causal = 1.96e-3;
 
-// Attention in fp32, one block a query row, [batch, head, token, dim] contiguous. Every thread takes
-// its own keys; shared memory holds the row's probabilities.
+// Attention in fp32, one block a query row, [batch, head, token, dim] contiguous. Every thread
+// takes its own keys; shared memory holds the row's probabilities.
 __global__ void fp32_reference(const __half* q, const __half* k, const __half* v, __half* o, int n,
                                int causal) {
   extern __shared__ float p[];
@@ -134,9 +135,8 @@ STROBE_TEST_CASE("the fp32 reference agrees with the fp64 oracle", "") {
       const size_t at = size_t(h) * n * dim;
       const Head head{&q[at], &k[at], &v[at], 0, h, h, n, n, dim, dim, 0.125f};
       for (int row = 0; row < n; ++row) {
-        const ExpectedRow expected =
-            expected_row<__half, __half>(head, row, Visible<Mask>(mask, head),
-                                         Shaped<strobe::NoScore>(strobe::NoScore{}, head));
+        const ExpectedRow expected = expected_row<__half, __half>(
+            head, row, Visible<Mask>(mask, head), Shaped<strobe::NoScore>(strobe::NoScore{}, head));
         for (size_t d = 0; d < dim; ++d) {
           const double got = double(to_float(reference[at + size_t(row) * dim + d]));
           // Half an ulp for the rounding, a hundredth for fp32 sums.

@@ -38,8 +38,8 @@ void check_same_as_compact(const Problem& p) {
 }  // namespace
 
 STROBE_TEST_CASE("GQA-01: any ratio of query heads to K/V heads", "") {
-  for (const auto& [q_heads, kv_heads] : {std::pair{1, 1}, {2, 1}, {3, 1}, {5, 1}, {14, 2}, {8, 8},
-                                          {12, 4}, {71, 1}, {18, 2}})
+  for (const auto& [q_heads, kv_heads] :
+       {std::pair{1, 1}, {2, 1}, {3, 1}, {5, 1}, {14, 2}, {8, 8}, {12, 4}, {71, 1}, {18, 2}})
     check_problem<Half64>(shape(9, 70, q_heads, kv_heads), causal);
   for (const auto& [q_heads, kv_heads] : {std::pair{6, 1}, {16, 1}, {24, 2}})
     check_problem<Bfloat128>(shape(5, 33, q_heads, kv_heads), causal);
@@ -54,8 +54,10 @@ STROBE_TEST_CASE("GQA-04: fewer queries than the group has heads", "") {
 }
 
 STROBE_TEST_CASE("layouts: every tensor in both orders, paddings apart", "") {
-  const Layout layouts[] = {
-      {}, {Order::head_major}, {Order::token_major, 8, 16, 24, 8}, {Order::head_major, 16, 8, 40, 16}};
+  const Layout layouts[] = {{},
+                            {Order::head_major},
+                            {Order::token_major, 8, 16, 24, 8},
+                            {Order::head_major, 16, 8, 40, 16}};
   for (int i = 0; i < 8; ++i) {
     Problem p = shape(65, 100, 4, 2);
     p.batch = 2;
@@ -245,4 +247,69 @@ STROBE_TEST_CASE("a row's bits do not depend on its batch", "") {
   p.batch = 3;
   const Result batched = run_problem<Half64>(p, causal);  // numbers are seeded by (batch, row)
   CHECK(std::memcmp(alone.o.data(), batched.o.data(), alone.o.size() * sizeof(float)) == 0);
+}
+
+namespace {
+// A problem drawn at random from everything this file varies, and more at once than a person
+// writes.
+Problem random_problem(Random& random, strobe::Window& window) {
+  const auto pick = [&](std::initializer_list<int> values) {
+    return values.begin()[random.below(int(values.size()))];
+  };
+  const auto layout = [&] {
+    return Layout{random.below(2) == 0 ? Order::token_major : Order::head_major,
+                  pick({0, 0, 8, 24}), pick({0, 0, 16, 40}), pick({0, 8}), pick({0, 0, 8})};
+  };
+  Problem p;
+  p.batch = pick({1, 1, 2, 3});
+  p.kv_heads = pick({1, 1, 2, 3});
+  p.q_heads = p.kv_heads * pick({1, 1, 2, 3, 5});
+  p.q_len = 1 + random.below(random.below(3) == 0 ? 200 : 40);
+  p.kv_len = random.below(random.below(2) == 0 ? 300 : 80);
+  p.head_dim = pick({0, 0, 0, 8, 24, 48, 56});
+  p.value_dim = pick({0, 0, 0, 16, 40, 64});
+  p.q = layout(), p.k = layout(), p.v = layout(), p.o = layout(), p.lse_layout = layout();
+  p.input = Input(random.below(4));
+  p.lse = random.below(4) != 0;
+  p.seed = random.next() % 100000;
+  if (random.below(3) == 0) p.scale = 0.5f * random.normal();
+  p.poison = random.below(2) == 0 ? Poison::nan : Poison::infinity;
+  const auto lens = [&](int bound) {
+    std::vector<int> values;
+    for (int b = 0; b < p.batch; ++b) values.push_back(random.below(bound + 2) - 1);
+    return values;
+  };
+  const auto offsets = [&](int bound) {
+    std::vector<int> values{random.below(3)};
+    for (int b = 0; b < p.batch; ++b) values.push_back(values.back() + random.below(bound + 1));
+    return values;
+  };
+  if (random.below(3) == 0) p.q_lens = lens(p.q_len);
+  if (random.below(2) == 0) p.kv_lens = lens(p.kv_len);
+  if (random.below(3) == 0) p.q_offsets = offsets(p.q_len);
+  if (random.below(3) == 0) p.kv_offsets = offsets(p.kv_len);
+  if (random.below(3) == 0) p.kv_rows = p.kv_len + random.below(20);
+  window = {pick({strobe::unlimited, strobe::unlimited, 0, 5, 64, 100}),
+            pick({strobe::unlimited, 0, 0, 0, 3, 70})};
+  return p;
+}
+
+template <class Attention>
+void check_random(int count, uint64_t seed) {
+  Random random(seed);
+  for (int i = 0; i < count; ++i) {
+    strobe::Window window;
+    const Problem p = random_problem(random, window);
+    INFO("random problem " << i << " of seed " << seed << ", window " << window.left << ", "
+                           << window.right);
+    check_problem<Attention>(p, window);
+  }
+}
+}  // namespace
+
+STROBE_TEST_CASE("random problems, fp16, head dimension up to 64", "") {
+  check_random<Half64>(250, 1);
+}
+STROBE_TEST_CASE("random problems, bf16, head dimension up to 128", "") {
+  check_random<Bfloat128>(120, 2);
 }

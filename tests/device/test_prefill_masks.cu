@@ -5,9 +5,10 @@
 
 using namespace strobe_test;
 
-namespace mask_test {  // named: nvcc warns about a flag in an unnamed namespace that nothing reads yet
-// What a user writes, with everything: a prefix that all queries see, behind it a window; the bound of the prefix
-// comes from device memory, one a batch entry, and differs by head.
+namespace mask_test {  // named: nvcc warns about a flag in an unnamed namespace that nothing reads
+                       // yet
+// What a user writes, with everything: a prefix that all queries see, behind it a window; the bound
+// of the prefix comes from device memory, one a batch entry, and differs by head.
 struct PrefixWindow {
   static constexpr bool varies_by_head = true;
   const int* prefix_of;
@@ -49,7 +50,8 @@ Problem shape(int q_len, int kv_len, int q_heads = 2, int kv_heads = 1) {
   return p;
 }
 
-// And with as little as possible: no tile(), no next_key(). Query q sees every third key and its own.
+// And with as little as possible: no tile(), no next_key(). Query q sees every third key and its
+// own.
 struct EveryThird {
   int period;
   struct Bound {
@@ -87,9 +89,17 @@ std::vector<int> documents(int batch, int kv_len) {
 
 STROBE_TEST_CASE("Window: edges, one side open, both open", "") {
   using strobe::unlimited;
-  const strobe::Window windows[] = {{0, 0},         {1, 0},          {63, 0},        {64, 64},
-                                    {200, 3},       {unlimited, 0},  {0, unlimited}, {5, unlimited},
-                                    {unlimited, 9}, {unlimited - 1, unlimited - 1},  {}};
+  const strobe::Window windows[] = {{0, 0},
+                                    {1, 0},
+                                    {63, 0},
+                                    {64, 64},
+                                    {200, 3},
+                                    {unlimited, 0},
+                                    {0, unlimited},
+                                    {5, unlimited},
+                                    {unlimited, 9},
+                                    {unlimited - 1, unlimited - 1},
+                                    {}};
   for (const strobe::Window& window : windows) {
     INFO("window " << window.left << ", " << window.right);
     check_problem<With<strobe::Window>>(shape(130, 200), window);

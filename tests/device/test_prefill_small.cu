@@ -93,3 +93,28 @@ STROBE_TEST_CASE("small: a mask with holes, a score, fp32 output", "[small]") {
   p.kv_len = 210;
   check_problem<Capped>(p, {3, 20}, {5.f});
 }
+
+#if STROBE_HOST_EXECUTION
+// A kernel without races gives the same bits whichever thread runs first and whenever a copy lands.
+STROBE_TEST_CASE("small: every order of threads, every timing of copies: the same bits",
+                 "[small]") {
+  Problem p;
+  p.q_len = 60;
+  p.kv_len = 200;
+  p.q_heads = 2;
+  const Result expected = check_problem<HalfCausal>(p);
+  using strobe::host::Asynchrony;
+  for (const auto order :
+       {strobe::host::Order::in_order, strobe::host::Order::reverse, strobe::host::Order::random})
+    for (const auto asynchrony : {Asynchrony::lazy, Asynchrony::eager, Asynchrony::mixed})
+      for (const uint64_t seed : {3u, 4u}) {
+        strobe::host::Options options = strobe::host::current_options();
+        options.order = order;
+        options.asynchrony = asynchrony;
+        options.seed = seed;
+        const strobe::host::ScopedOptions scoped(options);
+        INFO("order " << int(order) << ", asynchrony " << int(asynchrony) << ", seed " << seed);
+        CHECK(same_bits(expected, run_problem<HalfCausal>(p)));
+      }
+}
+#endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Faults that users of other attention kernels reported, as inputs with the right value; each case
 // carries the id of the report it restates and says what went wrong there. Ids not here: the
-// layout, ragged and GQA ones are in test_prefill_layout.cu, OOB-01 in test_prefill_basic.cu, OOB-04
-// in test_prefill_widths.cu, what needs a GPU in test_prefill_gpu.cu, wrong calls in tests/host.
-// Reports about paging, decode, splits, sinks as logits (NUM-10), fp8 and backward wait for those
-// features.
+// layout, ragged and GQA ones are in test_prefill_layout.cu, OOB-01 in test_prefill_basic.cu,
+// OOB-04 in test_prefill_widths.cu, what needs a GPU in test_prefill_gpu.cu, wrong calls in
+// tests/host. Reports about paging, decode, splits, sinks as logits (NUM-10), fp8 and backward wait
+// for those features.
 #include "support/case.hpp"
 
 using namespace strobe_test;
@@ -208,9 +208,8 @@ STROBE_TEST_CASE("MSK-04: windows are inclusive and count the token itself", "")
 STROBE_TEST_CASE("MSK-05: an edge of 0 is an edge", "") {
   using strobe::unlimited;
   const Problem p = shape(40, 70);
-  CHECK(same_bits(
-      run_problem<With<__half, 64>>(p, {unlimited, 0}),
-      run_problem<strobe::Attention<__half, 64, strobe::Causal>>(p)));
+  CHECK(same_bits(run_problem<With<__half, 64>>(p, {unlimited, 0}),
+                  run_problem<strobe::Attention<__half, 64, strobe::Causal>>(p)));
   check_problem<With<__half, 64>>(p, {0, unlimited});
 }
 

@@ -17,9 +17,7 @@ struct Hand {  // two keys, one query; D = 8
   float q[8] = {1, 0, 0, 0, 0, 0, 0, 0};
   float k[16] = {2, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0};
   float v[16] = {1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0};
-  Head head(int q_len, int kv_len) const {
-    return {q, k, v, 0, 0, 0, q_len, kv_len, 8, 8, 0.5f};
-  }
+  Head head(int q_len, int kv_len) const { return {q, k, v, 0, 0, 0, q_len, kv_len, 8, 8, 0.5f}; }
 };
 
 }  // namespace
@@ -28,9 +26,8 @@ STROBE_TEST_CASE("support: the oracle by hand", "[small]") {
   (void)test_device();
   const Hand hand;
   const Head head = hand.head(1, 2);
-  const ExpectedRow both =
-      expected_row<__half, __half>(head, 0, Visible<strobe::Full>({}, head),
-                                   Shaped<strobe::NoScore>({}, head));
+  const ExpectedRow both = expected_row<__half, __half>(head, 0, Visible<strobe::Full>({}, head),
+                                                        Shaped<strobe::NoScore>({}, head));
   const double a = std::exp(1.0), b = std::exp(-0.5);  // logits 0.5 * 2, 0.5 * -1
   CHECK(std::fabs(both.o[0] - (a + 5.0 * b) / (a + b)) < 1e-12);
   CHECK(std::fabs(both.lse - std::log(a + b)) < 1e-12);
@@ -39,9 +36,8 @@ STROBE_TEST_CASE("support: the oracle by hand", "[small]") {
   CHECK(both.plain_error < 5e-3);
 
   const Head early = hand.head(2, 1);  // row 0 stands before key 0
-  const ExpectedRow none =
-      expected_row<__half, __half>(early, 0, Visible<strobe::Causal>({}, early),
-                                   Shaped<strobe::NoScore>({}, early));
+  const ExpectedRow none = expected_row<__half, __half>(
+      early, 0, Visible<strobe::Causal>({}, early), Shaped<strobe::NoScore>({}, early));
   CHECK(none.o[0] == 0.0);
   CHECK(none.lse == -INFINITY);
 }

@@ -123,6 +123,15 @@ TEST_CASE("of several mistakes the first is reported, and each is found in its t
   CHECK(problem.written() == Problem::outputs);
 }
 
+TEST_CASE("the largest grid is supported, one more block is not", "[cpu][errors]") {
+  Problem problem;
+  Call call = problem.valid();
+  call.a.bounds = {16909320, 5, 7, 127, 1};  // 2^31 - 8 blocks; only asked about
+  CHECK(strobe::prefill_supported(call.a, call.device).ok());
+  call.a.bounds = {1 << 20, 5, 7, 1 << 11, 1};  // 2^31
+  CHECK(strobe::prefill_supported(call.a, call.device).code == Code::unsupported);
+}
+
 TEST_CASE("fp32 outputs: strides are counted in their own elements", "[cpu][errors]") {
   // Only looked at, never launched.
   strobe::Attention<__half, 64, strobe::Full, strobe::Strided<__half>, strobe::NoScore, 64, float>

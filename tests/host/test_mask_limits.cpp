@@ -151,6 +151,23 @@ TEST_CASE("SinkWindow on 4096 keys visits the tiles it needs and no other", "[cp
         std::vector<int>{0, 3712, 3776, 3840, 3904, 3968, 4032});
 }
 
+TEST_CASE("next_key leaves a hole in one step", "[cpu][mask]") {
+  const int kv_len = 1 << 20;
+  const Block block{0, 0, 0, {kv_len - 128, kv_len}, 128, kv_len};
+  CHECK(Window{100, 0}.bind(block).next_key(0) == kv_len - 128 - 100);
+  CHECK(Window{100, unlimited}.bind(block).next_key(64) == kv_len - 128 - 100);
+  CHECK(SinkWindow{4, 100}.bind(block).next_key(3) == 3);
+  CHECK(SinkWindow{4, 100}.bind(block).next_key(4) == kv_len - 128 - 100);
+  CHECK(Both<Causal, Window>{{}, {100, unlimited}}.bind(block).next_key(0) == kv_len - 228);
+  CHECK(Both<SinkWindow, Window>{{4, 100}, {50, 0}}.bind(block).next_key(0) == kv_len - 178);
+  const Block early{0, 0, 0, {1000, 1128}, kv_len, kv_len};  // behind the last row nothing is left
+  CHECK(Causal{}.bind(early).next_key(1127) == 1127);
+  CHECK(Causal{}.bind(early).next_key(1128) >= kv_len);
+  CHECK(Window{5, 7}.bind(early).next_key(1134) == 1134);
+  CHECK(Window{5, 7}.bind(early).next_key(1135) >= kv_len);
+  CHECK(SinkWindow{2000, 5}.bind(early).next_key(1128) >= kv_len);
+}
+
 TEST_CASE("next_tile calls a tile that the sequence cuts partial", "[cpu][mask]") {
   const auto bound = strobe::Full{}.bind(Block{});
   CHECK_FALSE(strobe::next_tile(bound, 0, 100, 64).partial);

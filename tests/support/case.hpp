@@ -35,7 +35,8 @@ class Prepared {
  public:
   using T = typename Attention::query_type;
   using Out = typename Attention::output_type;
-  static constexpr unsigned char marker_byte = 0xa5;  // finite in every type, and not a likely value
+  static constexpr unsigned char marker_byte =
+      0xa5;  // finite in every type, and not a likely value
 
   explicit Prepared(const Problem& given, const typename Attention::mask_type& mask = {},
                     const typename Attention::score_type& score = {})
@@ -98,9 +99,7 @@ class Prepared {
     for (const Buffer<T>& buffer : inputs_) {
       if (!(bad = same("an input", buffer)).empty()) return bad;
       const std::vector<T> now = buffer.download();
-      if (std::memcmp(static_cast<const void*>(now.data()), buffer.host.data(),
-                      now.size() * sizeof(T)) != 0)
-        return "an input was overwritten";
+      if (!same_bytes(now, buffer.host)) return "an input was overwritten";
     }
     for (const Buffer<int>* lengths : {&q_lens_, &kv_lens_, &q_offsets_, &kv_offsets_})
       if (!lengths->host.empty() && !(bad = same("a length array", *lengths)).empty()) return bad;
@@ -147,8 +146,8 @@ class Prepared {
   }
 
   void fill() {
-    const auto poison = from_bits<T>(problem.poison == Poison::nan ? Format<T>::nan
-                                                                   : Format<T>::infinity);
+    const auto poison =
+        from_bits<T>(problem.poison == Poison::nan ? Format<T>::nan : Format<T>::infinity);
     // Which buffer Q, K, V live in.
     const int k_buffer = problem.storage == Storage::packed_qkv ? 0 : 1;
     const int v_buffer = problem.storage == Storage::separate ? 2 : k_buffer;
@@ -231,6 +230,7 @@ struct Result {
   int64_t rows = 0;
   int q_heads = 0, value_dim = 0;
   double worst_error = 0.0, mean_error = 0.0;  // |O - oracle| over what was judged
+  int64_t lucky_rows = 0;                      // beyond 2x the plain error alone, see verdict()
 
   const float* row(int b, int h, int t) const {
     return o.data() + ((int64_t(b) * q_heads + h) * rows + t) * value_dim;
@@ -242,9 +242,7 @@ struct Result {
 
 /// Whether two results agree in every bit; both from problems with the same live rows.
 inline bool same_bits(const Result& a, const Result& b) {
-  return a.o.size() == b.o.size() && a.lse.size() == b.lse.size() &&
-         std::memcmp(a.o.data(), b.o.data(), a.o.size() * sizeof(float)) == 0 &&
-         std::memcmp(a.lse.data(), b.lse.data(), a.lse.size() * sizeof(float)) == 0;
+  return same_bytes(a.o, b.o) && same_bytes(a.lse, b.lse);
 }
 
 template <class Attention>
@@ -275,15 +273,19 @@ Result gather(const Prepared<Attention>& prepared,
 /// -1 for -infinity, 1 for infinity, 2 for NaN, 0 for numbers: compared before values are.
 inline int kind_of(double x) { return std::isnan(x) ? 2 : std::isinf(x) ? (x < 0.0 ? -1 : 1) : 0; }
 
-/// Compares O and LSE, as a launch left them in memory, with the oracle by the error rule, and looks
-/// at all memory that had to stay as it was. Empty, or what is wrong.
+/// Compares O and LSE, as a launch left them in memory, with the oracle by the error rule, and
+/// looks at all memory that had to stay as it was. Empty, or what is wrong.
 ///
-/// fp32 output with P rounded to 16 bits: one ulp of the output is then next to nothing, and whether
-/// a row passes 2x the plain error alone is luck: the plain implementation rounds P after dividing
-/// by its sum, any FlashAttention before, and in about 1 row of 200 one of the two rounds luckily.
-/// So the row rule judges that output after rounding it to 16 bits, to what the same call with
-/// 16-bit output gives, and the fp32 values are held to twice the plain error over the whole
-/// problem, where luck evens out.
+/// Luck: the plain implementation rounds P after dividing by its sum, any FlashAttention before.
+/// The two errors are alike in size but not the same, and where few keys count, the plain one is
+/// now and then (one row in some thousands) so small that twice it is not enough. Such a row must
+/// lie within the bound that no rounding of P can exceed, and they must be rare: one row, or 1% of
+/// the problem.
+///
+/// fp32 output with P rounded to 16 bits: one ulp of the output is next to nothing there, and luck
+/// decides one row in 200. So the row rule judges that output after rounding it to 16 bits, to what
+/// the same call with 16-bit output gives, and the fp32 values are held to twice the plain error
+/// over the whole problem, where luck evens out.
 template <class Attention>
 std::string verdict(const Prepared<Attention>& prepared,
                     const std::vector<typename Attention::output_type>& o,
@@ -315,21 +317,28 @@ std::string verdict(const Prepared<Attention>& prepared,
       }
     }
   }
-  const float scale =
-      p.scale.given ? p.scale.value : float(1.0 / std::sqrt(double(p.head_dim)));
+  const float scale = p.scale.given ? p.scale.value : float(1.0 / std::sqrt(double(p.head_dim)));
   parallel_for(int64_t(rows.size()), [&](int64_t i) {
     Row& row = rows[size_t(i)];
     const Extent e = extent_of(p, row.b);
     const int kv_head = row.h / (p.q_heads / p.kv_heads);
-    const Head head{n.q.data() + n.q_at(row.b, 0, row.h), n.k.data() + n.k_at(row.b, 0, kv_head),
-                    n.v.data() + n.v_at(row.b, 0, kv_head), row.b, row.h, kv_head, e.q_len,
-                    e.kv_len, p.head_dim, p.value_dim, scale};
+    const Head head{n.q.data() + n.q_at(row.b, 0, row.h),
+                    n.k.data() + n.k_at(row.b, 0, kv_head),
+                    n.v.data() + n.v_at(row.b, 0, kv_head),
+                    row.b,
+                    row.h,
+                    kv_head,
+                    e.q_len,
+                    e.kv_len,
+                    p.head_dim,
+                    p.value_dim,
+                    scale};
     row.expected = expected_row<T, Judged>(
         head, row.t, Visible<typename Attention::mask_type>(prepared.mask(), head),
         Shaped<typename Attention::score_type>(prepared.score(), head));
   });
 
-  int64_t bad = 0, judged = 0;
+  int64_t bad = 0, judged = 0, lucky_rows = 0;
   double sum = 0.0, worst_plain_error = 0.0;
   std::ostringstream first;
   first.precision(9);
@@ -343,27 +352,37 @@ std::string verdict(const Prepared<Attention>& prepared,
               << expected.plain_error << ")";
     };
     worst_plain_error = std::max(worst_plain_error, expected.unrounded_plain_error);
+    bool lucky = false;
     for (int d = 0; d < p.value_dim; ++d) {
       const float value = result.row(row.b, row.h, row.t)[d];
       const double want = expected.o[size_t(d)], got = double(round_through<Judged>(value));
       const double allowed = 2.0 * expected.plain_error + ulp_at<Judged>(want);
       const double error = std::fabs(double(value) - want);
       ++judged;
-      if (kind_of(want) != kind_of(got) || !(std::fabs(got - want) <= allowed))
-        complain("O[" + std::to_string(d) + "]", want, got, allowed);
+      if (kind_of(want) != kind_of(got) || !(std::fabs(got - want) <= allowed)) {
+        const double at_most = expected.rounding_bound[size_t(d)] + ulp_at<Judged>(want);
+        if (kind_of(want) == kind_of(got) && std::fabs(got - want) <= at_most)
+          lucky = true;
+        else
+          complain("O[" + std::to_string(d) + "]", want, got, std::max(allowed, at_most));
+      }
       sum += error;
       result.worst_error = std::max(result.worst_error, error);
     }
+    lucky_rows += lucky;
     if (!p.lse) continue;
     const double want = expected.lse, got = double(result.lse_at(row.b, row.h, row.t));
     if (kind_of(want) != kind_of(got) ||
         (kind_of(want) == 0 && !(std::fabs(got - want) <= expected.lse_allowed)))
       complain("LSE", want, got, expected.lse_allowed);
   }
+  result.lucky_rows = lucky_rows;
   result.mean_error = judged == 0 ? 0.0 : sum / double(judged);
 
   std::ostringstream wrong;
   if (bad != 0) wrong << first.str() << "; " << bad << " such values, " << judged << " judged; ";
+  if (lucky_rows > std::max<int64_t>(1, int64_t(rows.size()) / 100))
+    wrong << lucky_rows << " of " << rows.size() << " rows exceed 2x their plain error; ";
   if (wider_than_p && result.worst_error > 2.0 * worst_plain_error + 1e-6)
     wrong << "fp32 output: largest error " << result.worst_error << ", plain implementation "
           << worst_plain_error << "; ";

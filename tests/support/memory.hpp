@@ -58,8 +58,8 @@ inline void finish(cudaStream_t stream = nullptr) {
 #endif
 }
 
-/// `bytes` of memory the kernel may touch, aligned to exactly 16 bytes (the contract's alignment and
-/// not a bit more), between two guards of all-ones bytes, which are NaN in every type in use.
+/// `bytes` of memory the kernel may touch, aligned to exactly 16 bytes (the contract's alignment
+/// and not a bit more), between two guards of all-ones bytes, which are NaN in every type in use.
 class GuardedMemory {
  public:
   static constexpr size_t guard_bytes = 4096;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 namespace strobe_test {
 
@@ -73,9 +74,17 @@ double ulp_at(double x) {
   int exponent = 0;
   if (x != 0.0 && std::isfinite(x)) (void)std::frexp(x, &exponent);  // x in [2^(e-1), 2^e)
   const int floor_exponent = x == 0.0 ? Format<T>::min_exponent : exponent - 1;
-  return std::ldexp(1.0, (floor_exponent < Format<T>::min_exponent ? Format<T>::min_exponent
-                                                                   : floor_exponent) -
-                             (Format<T>::digits - 1));
+  return std::ldexp(
+      1.0, (floor_exponent < Format<T>::min_exponent ? Format<T>::min_exponent : floor_exponent) -
+               (Format<T>::digits - 1));
+}
+
+/// Whether two arrays of one length agree in every bit; NaN equals the same NaN, 0 is not -0.
+template <class T>
+bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(static_cast<const void*>(a.data()),
+                                   static_cast<const void*>(b.data()), a.size() * sizeof(T)) == 0);
 }
 
 /// Random numbers that are the same with every standard library.

@@ -30,7 +30,8 @@ struct Head {
   float scale;
 };
 
-// ---- masks: does row `row` of the head see key k? ---------------------------------------------------
+// ---- masks: does row `row` of the head see key k?
+// ---------------------------------------------------
 
 /// Any mask, asked element by element through its own bind() and visible().
 template <class Mask>
@@ -38,8 +39,8 @@ class Visible {
  public:
   Visible(const Mask& mask, const Head& h)
       : first_(h.kv_len - h.q_len),
-        bound_(mask.bind(strobe::Block{h.batch, h.q_head, h.kv_head,
-                                       {first_, first_ + h.q_len}, h.q_len, h.kv_len})) {}
+        bound_(mask.bind(strobe::Block{
+            h.batch, h.q_head, h.kv_head, {first_, first_ + h.q_len}, h.q_len, h.kv_len})) {}
   bool operator()(int row, int k) const { return bound_.visible(first_ + row, k); }
 
  private:
@@ -78,7 +79,8 @@ class Visible<strobe::Window> {
   Head h_;
 };
 
-// ---- scores: logit of (row, k) in fp64 --------------------------------------------------------------
+// ---- scores: logit of (row, k) in fp64
+// --------------------------------------------------------------
 
 /// Any score, asked through its own bind() and operator().
 template <class Score>
@@ -86,8 +88,8 @@ class Shaped {
  public:
   Shaped(const Score& score, const Head& h)
       : first_(h.kv_len - h.q_len),
-        bound_(score.bind(strobe::Block{h.batch, h.q_head, h.kv_head,
-                                        {first_, first_ + h.q_len}, h.q_len, h.kv_len})) {}
+        bound_(score.bind(strobe::Block{
+            h.batch, h.q_head, h.kv_head, {first_, first_ + h.q_len}, h.q_len, h.kv_len})) {}
   double operator()(double logit, int row, int k) const {
     return double(bound_(float(logit), first_ + row, k));
   }
@@ -139,14 +141,17 @@ class Shaped<strobe::Chain<First, Second>> {
   Shaped<Second> second_;
 };
 
-// ---- one row ---------------------------------------------------------------------------------------
+// ---- one row
+// ---------------------------------------------------------------------------------------
 
 struct ExpectedRow {
-  std::vector<double> o;     // [value_dim]; 0 where the row sees no key
-  double lse = 0.0;          // natural logarithm; -infinity where it sees none
-  double lse_allowed = 0.0;  // 1e-5 + 1e-6 * largest sum over d of |scale q_d k_d|
-  double plain_error = 0.0;  // largest |plain implementation - oracle| over the row
+  std::vector<double> o;               // [value_dim]; 0 where the row sees no key
+  double lse = 0.0;                    // natural logarithm; -infinity where it sees none
+  double lse_allowed = 0.0;            // 1e-5 + 1e-6 * largest sum over d of |scale q_d k_d|
+  double plain_error = 0.0;            // largest |plain implementation - oracle| over the row
   double unrounded_plain_error = 0.0;  // the same before the plain output is rounded
+  std::vector<double>
+      rounding_bound;  // [value_dim]; what rounding every p the wrong way would cost
 };
 
 /// The oracle and the plain implementation of one row. The latter: fp32 Q K^T of the 16-bit inputs,
@@ -160,6 +165,7 @@ ExpectedRow expected_row(const Head& h, int row, const Visible<Mask>& visible,
   std::vector<double> plain(static_cast<size_t>(h.kv_len), none);
   ExpectedRow expected;
   expected.o.assign(static_cast<size_t>(h.value_dim), 0.0);
+  expected.rounding_bound = expected.o;
   double largest = none, plain_largest = none, largest_terms = 0.0;
   const float* const q = h.q + static_cast<int64_t>(row) * h.head_dim;
   for (int key = 0; key < h.kv_len; ++key) {
@@ -209,17 +215,20 @@ ExpectedRow expected_row(const Head& h, int row, const Visible<Mask>& visible,
     const float* const v = h.v + static_cast<int64_t>(key) * h.value_dim;
     const double p = exact[key] / l;
     const float rounded = round_through<P>(float(plain[key]) / plain_l);
+    // Half an ulp of a normal p is at most 2^-digits of it; below the normal numbers it is
+    // constant.
+    const double p_error = std::max(std::ldexp(p, -Format<P>::digits), 0.5 * ulp_at<P>(0.0) / l);
     for (size_t d = 0; d < plain_o.size(); ++d) {
       expected.o[d] += p * double(v[d]);
       plain_o[d] += rounded * v[d];
+      expected.rounding_bound[d] += p_error * std::fabs(double(v[d]));
     }
   }
   expected.lse = largest + std::log(l);
   for (size_t d = 0; d < plain_o.size(); ++d) {
     const auto error_of = [&](float o) { return std::fabs(double(o) - expected.o[d]); };
     expected.plain_error = std::max(expected.plain_error, error_of(round_through<Out>(plain_o[d])));
-    expected.unrounded_plain_error =
-        std::max(expected.unrounded_plain_error, error_of(plain_o[d]));
+    expected.unrounded_plain_error = std::max(expected.unrounded_plain_error, error_of(plain_o[d]));
   }
   return expected;
 }
@@ -231,8 +240,8 @@ void parallel_for(int64_t count, const Body& body) {
 #if STROBE_HOST_EXECUTION
   const int64_t threads = 1;
 #else
-  const int64_t threads = std::min<int64_t>(std::max(1u, std::thread::hardware_concurrency()),
-                                            count / 16);
+  const int64_t threads =
+      std::min<int64_t>(std::max(1u, std::thread::hardware_concurrency()), count / 16);
 #endif
   if (threads <= 1) {
     for (int64_t i = 0; i < count; ++i) body(i);

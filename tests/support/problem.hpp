@@ -156,14 +156,16 @@ namespace detail {
 inline float input_value(Input input, int which, Random& random, int token, int head, int dim) {
   const float normal = random.normal();
   switch (input) {
-    case Input::normal: return normal;
+    case Input::normal:
+      return normal;
     case Input::outliers:
       // A few channels of Q and K carry most of the length, and the first key draws attention with
       // a short V, as sinks of trained models do (tests/data/README.md).
       if (which == 2) return token == 0 ? 0.1f * normal : normal * (dim % 31 == 3 ? 12.f : 1.f);
       if (dim % 16 == 5) return (which == 1 && token == 0 ? 14.f : 7.f) + normal;
       return normal;
-    case Input::all_equal: return which == 2 ? 0.5f + 0.25f * float(head % 3) : 0.75f;
+    case Input::all_equal:
+      return which == 2 ? 0.5f + 0.25f * float(head % 3) : 0.75f;
     case Input::alternating:
       if (which == 2) return token % 2 == 0 ? 3.f + normal : -3.f + normal;
       if (which == 1) return token % 2 == 0 ? 6.f : -6.f;
@@ -200,8 +202,7 @@ Numbers make_numbers(const Problem& p) {
                         uint64_t(h) * 104729u + (uint64_t(t) << 32));
           for (int d = 0; d < dims; ++d)
             to[size_t(at(b, t, h) + d)] = round_through<T>(
-                values ? values(b, t, h, d)
-                       : detail::input_value(p.input, which, random, t, h, d));
+                values ? values(b, t, h, d) : detail::input_value(p.input, which, random, t, h, d));
         }
       }
     };

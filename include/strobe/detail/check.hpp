@@ -58,10 +58,9 @@ inline bool has_no_rows(const Bounds& bounds) noexcept {
   return bounds.batch == 0 || bounds.q_len == 0 || bounds.q_heads == 0;
 }
 
-template <class T, int HeadDim, class Mask, class Kv, class Score, int ValueDim, class Out,
-          class Policy>
-Status check_attention(
-    const Attention<T, HeadDim, Mask, Kv, Score, ValueDim, Out, Policy>& a) noexcept {
+/// Everything about `a` that can be wrong, whatever the kernel.
+template <class Attention>
+Status check_attention(const Attention& a) noexcept {
   const Bounds& bounds = a.bounds;
   Status s;
   if (!(s = check_length("bounds.batch", bounds.batch))) return s;
@@ -69,8 +68,9 @@ Status check_attention(
   if (!(s = check_length("bounds.kv_len", bounds.kv_len))) return s;
   if (!(s = check_length("bounds.q_heads", bounds.q_heads))) return s;
   if (!(s = check_length("bounds.kv_heads", bounds.kv_heads))) return s;
-  if (!(s = check_dim("head_dim", a.head_dim, HeadDim, "HeadDim"))) return s;
-  if (!(s = check_dim("value_dim", a.value_dim, ValueDim, "ValueDim"))) return s;
+  if (!(s = check_dim("head_dim", a.head_dim, Attention::compiled_head_dim, "HeadDim"))) return s;
+  if (!(s = check_dim("value_dim", a.value_dim, Attention::compiled_value_dim, "ValueDim")))
+    return s;
   if (has_no_rows(bounds)) return {};
   if (bounds.kv_heads == 0)
     return invalid() << "bounds.kv_heads is 0 but bounds.q_heads is " << bounds.q_heads;
@@ -84,6 +84,7 @@ Status check_attention(
   if (!(s = check_word_pointer("lengths.kv_offsets", a.lengths.kv_offsets))) return s;
   if (!(s = check_word_pointer("lengths.kv_lens", a.lengths.kv_lens))) return s;
 
+  // Packed tokens: no batch stride, and always more than one token.
   const Extents q{a.lengths.q_offsets != nullptr ? 1 : bounds.batch,
                   a.lengths.q_offsets != nullptr ? 2 : bounds.q_len, bounds.q_heads};
   if (!(s = check_view("q", a.q, q, false, 16))) return s;

@@ -6,7 +6,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "../detail/integers.hpp"
+#include "../ptx/prelude.cuh"
 
 namespace strobe {
 inline namespace STROBE_ABI {

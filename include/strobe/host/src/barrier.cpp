@@ -21,20 +21,21 @@ struct Arrival {
 
 void check_arrival(const Barrier& barrier, const Arrival& a, uint32_t warp) {
   if (barrier.count == 0) return;
-  const Message here = describe(a.site);
-  const Message there = describe(barrier.first_site);
   if (a.whole_block && barrier.whole_block && barrier.first_site != a.site) {
     engine->fail(format("divergent barrier: %s at %s while %u warps are at the barrier at %s",
-                        a.name, here.text, barrier.count, there.text));
+                        a.name, describe(a.site).text, barrier.count,
+                        describe(barrier.first_site).text));
   }
   if (barrier.expected != a.expected || barrier.whole_block != a.whole_block) {
     engine->fail(format("%s at %s: barrier %u for %u warps, but those already there (at %s) gave %u",
-                        a.name, here.text, a.id, a.expected, there.text, barrier.expected));
+                        a.name, describe(a.site).text, a.id, a.expected,
+                        describe(barrier.first_site).text, barrier.expected));
   }
   if (barrier.arrived[warp]) {
     engine->fail(format("%s at %s: the warp arrives twice at barrier %u (first at %s) before %u "
                         "warps have come",
-                        a.name, here.text, a.id, describe(barrier.site[warp]).text, a.expected));
+                        a.name, describe(a.site).text, a.id, describe(barrier.site[warp]).text,
+                        a.expected));
   }
 }
 
@@ -103,16 +104,15 @@ int block_barrier(int predicate, const char* name, Site site) {
 void named_barrier(int id, int threads, bool wait, Site site) {
   const char* name = wait ? "bar.sync" : "bar.arrive";
   const uint32_t warps = static_cast<uint32_t>(self_fiber().block->warps.size());
-  const Message here = describe(site);
   if (id < 0 || id >= static_cast<int>(kBarriers)) {
-    engine->fail(format("%s at %s: barrier %d does not exist (0..15)", name, here.text, id));
+    engine->fail(format("%s at %s: barrier %d does not exist (0..15)", name, describe(site).text, id));
   }
   if (threads <= 0 || threads % 32 != 0) {
-    engine->fail(format("%s at %s: %d threads is not a positive multiple of 32", name, here.text,
+    engine->fail(format("%s at %s: %d threads is not a positive multiple of 32", name, describe(site).text,
                         threads));
   }
   if (static_cast<uint32_t>(threads) > warps * 32) {
-    engine->fail(format("%s at %s: waits for %d threads in a block of %u", name, here.text, threads,
+    engine->fail(format("%s at %s: waits for %d threads in a block of %u", name, describe(site).text, threads,
                         engine->threads));
   }
   arrive({static_cast<uint32_t>(id), static_cast<uint32_t>(threads) / 32, false, wait, name, site},

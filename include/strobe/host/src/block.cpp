@@ -75,7 +75,7 @@ bool Engine::prepare(const Launch& new_launch) {
   current_warp_ = 0;
   random_ = options.seed * 0x9e3779b97f4a7c15u + 0x94d049bb133111ebu;
   if (random_ == 0) random_ = 1;
-  idle_yields_ = 0;
+  progress_ = false;
   idle_rounds_ = 0;
   marked_idle_ = false;
   failed = false;
@@ -113,8 +113,7 @@ void Engine::run(const Launch& new_launch, LaunchState& new_state, const Options
       if (block->running && block->live == 0) finish_block(*block);
     }
   }
-  end_idleness();
-  ++state->idle;
+  if (!marked_idle_) ++state->idle;  // as far as others are concerned
 }
 
 void Engine::start_block(Block& block, size_t slot, uint64_t linear) {

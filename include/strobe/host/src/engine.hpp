@@ -59,6 +59,7 @@ struct Warp {
   uint32_t index = 0;      // among all resident warps
   uint32_t exist = 0;
   uint32_t ready = 0;
+  uint32_t spinning = 0;  // lanes that have yielded: ready when nobody else is
   uint32_t done = 0;
   // Disjoint masks can be open at once, so there are at most 32; a converged warp uses the first alone.
   Meeting meetings[32];
@@ -129,9 +130,7 @@ class Engine {
   void wait(Fiber& self);
   void yield(Fiber& self, Site site);
   // Something happened that a spinning thread may be waiting for.
-  void note_progress() {
-    if (idle_yields_ != 0) end_idleness();
-  }
+  void note_progress() { progress_ = true; }
   [[noreturn]] void fail(const char* text);
   [[noreturn]] void fail(const Message& message) { fail(message.text); }
   // memory.cpp: a load or store by plain code, told by the compiler's instrumentation.
@@ -157,8 +156,8 @@ class Engine {
   void switch_to(Fiber& from, Fiber* to, bool finished);
   [[noreturn]] void stuck(const char* what);
   std::string list_waiting_threads() const;
-  void idle_round();
-  void end_idleness();
+  bool wake_spinning();
+  void check_progress();
 
   Context os_thread_;
   Stacks stacks_;
@@ -166,7 +165,7 @@ class Engine {
   uint32_t warps_per_block_ = 0;
   uint32_t current_warp_ = 0;
   uint64_t random_ = 1;
-  uint64_t idle_yields_ = 0;  // since anything but spinning happened
+  bool progress_ = false;  // since the spinning threads last ran
   int idle_rounds_ = 0;
   bool marked_idle_ = false;
 };

@@ -148,11 +148,17 @@ void RaceChecker::fence(const Fiber& thread) {
 
 // ---- accesses -------------------------------------------------------------------------------------------
 
+// Which bytes of the cell at `cell_offset` lie in from .. to - 1.
+uint8_t RaceChecker::mask_of(size_t cell_offset, size_t from, size_t to) {
+  return static_cast<uint8_t>((cell_offset >= from ? 1 : 0) | (cell_offset + 1 < to ? 2 : 0));
+}
+
 void RaceChecker::check_shared(const Access& access, uint32_t offset, uint32_t bytes) {
   Shadow& shadow = access.thread->block->shadow;
   const size_t last = (size_t{offset} + bytes - 1) / Shadow::kGranule;
   for (size_t i = offset / Shadow::kGranule; i <= last; ++i) {
-    const Place place{nullptr, i * Shadow::kGranule};
+    const size_t at = i * Shadow::kGranule;
+    const Place place{nullptr, at, mask_of(at, offset, size_t{offset} + bytes)};
     if (access.write) {
       check_write(access, shadow, shadow.cells_[i], place);
     } else {
@@ -175,7 +181,7 @@ void RaceChecker::check_global(const Access& access, const void* pointer, size_t
         page->reset(kPage);
       }
       Cell& cell = page->cells_[at % kPage / Shadow::kGranule];
-      const Place place{r.range.begin, at};
+      const Place place{r.range.begin, at, mask_of(at, from, to)};
       if (access.write) {
         check_write(access, *page, cell, place);
       } else {
@@ -203,16 +209,16 @@ void RaceChecker::check_read(const Access& access, Shadow& shadow, Cell& cell, P
       engine->fail(format("reads uninitialised smem+0x%zx at %s", place.offset,
                           describe(access.site).text));
     }
-  } else if (!(access.atomic && cell.atomic_write) &&
+  } else if (!(access.atomic && cell.atomic_write) && (cell.write_mask & place.mask) != 0 &&
              cell.write_clock > known(*access.thread, cell.write_block, cell.write_thread)) {
     race("read after write", access, place, cell.write_block, cell.write_thread, cell.write_site);
   }
   // Atomic reads are not remembered: a plain write that races with one races with a write elsewhere, too, in every
   // protocol that has a meaning.
-  if (!access.atomic) remember_read(access, shadow, cell);
+  if (!access.atomic) remember_read(access, shadow, cell, place.mask);
 }
 
-void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell) {
+void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell, uint8_t mask) {
   const Fiber& thread = *access.thread;
   const uint64_t block = thread.block->linear;
   const uint32_t clock = row(thread)[thread.linear];
@@ -224,6 +230,7 @@ void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell
       cell.read_block = block;
       cell.read_thread = static_cast<uint16_t>(thread.linear);
       cell.read_clock = clock;
+      cell.read_mask = mask;
       cell.read_site = access.site;
       return;
     }
@@ -235,7 +242,7 @@ void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell
       shadow.free_reads_.pop_back();
     }
     shadow.reads_[static_cast<size_t>(cell.more_reads)].assign(
-        1, {cell.read_block, cell.read_clock, cell.read_thread, cell.read_site});
+        1, {cell.read_block, cell.read_clock, cell.read_thread, cell.read_mask, cell.read_site});
   }
   auto& reads = shadow.reads_[static_cast<size_t>(cell.more_reads)];
   reads.erase(std::remove_if(reads.begin(), reads.end(),
@@ -243,7 +250,7 @@ void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell
                                return ordered(r.block, r.thread, r.clock);
                              }),
               reads.end());
-  reads.push_back({block, clock, static_cast<uint16_t>(thread.linear), access.site});
+  reads.push_back({block, clock, static_cast<uint16_t>(thread.linear), mask, access.site});
 }
 
 void RaceChecker::check_write(const Access& access, Shadow& shadow, Cell& cell, Place place) {
@@ -255,19 +262,20 @@ void RaceChecker::check_write(const Access& access, Shadow& shadow, Cell& cell, 
                         describe(cell.write_site).text));
   }
   if (cell.write_clock != 0 && !(access.atomic && cell.atomic_write) &&
+      (cell.write_mask & place.mask) != 0 &&
       cell.write_clock > known(thread, cell.write_block, cell.write_thread)) {
     race("write after write", access, place, cell.write_block, cell.write_thread, cell.write_site);
   }
   if (cell.more_reads >= 0) {
     auto& reads = shadow.reads_[static_cast<size_t>(cell.more_reads)];
     for (const Shadow::Read& r : reads) {
-      if (r.clock > known(thread, r.block, r.thread)) {
+      if ((r.mask & place.mask) != 0 && r.clock > known(thread, r.block, r.thread)) {
         race("write after read", access, place, r.block, r.thread, r.site);
       }
     }
     shadow.free_reads_.push_back(cell.more_reads);
     cell.more_reads = -1;
-  } else if (cell.read_clock != 0 &&
+  } else if (cell.read_clock != 0 && (cell.read_mask & place.mask) != 0 &&
              cell.read_clock > known(thread, cell.read_block, cell.read_thread)) {
     race("write after read", access, place, cell.read_block, cell.read_thread, cell.read_site);
   }
@@ -275,6 +283,7 @@ void RaceChecker::check_write(const Access& access, Shadow& shadow, Cell& cell, 
   cell.write_block = thread.block->linear;
   cell.write_thread = static_cast<uint16_t>(thread.linear);
   cell.write_clock = row(thread)[thread.linear];
+  cell.write_mask = place.mask;
   cell.write_site = access.site;
   cell.atomic_write = access.atomic;
 }
@@ -284,8 +293,8 @@ void RaceChecker::race(const char* kind, const Access& access, Place place, uint
   const Message here = describe(access.site);
   const Message there = describe(site);
   if (place.begin == nullptr) {
-    engine->fail(format("shared-memory race (%s) at smem+0x%zx: at %s; thread %u at %s", kind,
-                        place.offset, here.text, thread, there.text));
+    engine->fail(format("shared-memory race (%s) at smem+0x%zx: thread %u at %s; thread %u at %s",
+                        kind, place.offset, access.thread->linear, here.text, thread, there.text));
   }
   const uint64_t plane = uint64_t{grid_.x} * grid_.y;
   engine->fail(format("global-memory race (%s) at byte %zu of the range tracked from %p: at %s; "

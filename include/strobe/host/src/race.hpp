@@ -52,7 +52,8 @@ struct Access {
   Site site;
 };
 
-// The accesses last seen to two bytes of memory.
+// The accesses last seen to two bytes of memory. Which of the two is in the masks: threads may use one each. (Of two
+// unordered accesses to different bytes only the newer is remembered; 16-bit elements, the usual case, lose nothing.)
 struct Cell {
   uint64_t write_block = 0;
   uint64_t read_block = 0;
@@ -60,8 +61,10 @@ struct Cell {
   uint32_t read_clock = 0;   // 0: not read since
   uint16_t write_thread = 0;
   uint16_t read_thread = 0;
+  uint8_t write_mask = 0;
+  uint8_t read_mask = 0;
   bool atomic_write = false;
-  bool pending = false;    // an asynchronous copy is in flight
+  bool pending = false;  // an asynchronous copy is in flight
   int32_t more_reads = -1;  // index of a list, when reads are not ordered among themselves
   Site write_site;
   Site read_site;
@@ -80,6 +83,7 @@ class Shadow {
     uint64_t block;
     uint32_t clock;
     uint16_t thread;
+    uint8_t mask;
     Site site;
   };
   std::vector<Cell> cells_;
@@ -127,16 +131,18 @@ class RaceChecker {
   uint32_t known(const Fiber& thread, uint64_t block, uint32_t other);
   Foreign everything(const Fiber& thread);
   void learn(const Fiber& thread, const Foreign& clocks);
-  // Where a cell is, for messages: `begin` is null for shared memory, else the start of a tracked range.
+  // Where a cell is: `begin` is null for shared memory, else the start of a tracked range; and which of its bytes.
   struct Place {
     const void* begin;
     size_t offset;
+    uint8_t mask;
   };
+  static uint8_t mask_of(size_t cell_offset, size_t from, size_t to);
   void check_shared(const Access& access, uint32_t offset, uint32_t bytes);
   void check_global(const Access& access, const void* pointer, size_t bytes);
   void check_read(const Access& access, Shadow& shadow, Cell& cell, Place place);
   void check_write(const Access& access, Shadow& shadow, Cell& cell, Place place);
-  void remember_read(const Access& access, Shadow& shadow, Cell& cell);
+  void remember_read(const Access& access, Shadow& shadow, Cell& cell, uint8_t mask);
   [[noreturn]] void race(const char* kind, const Access& access, Place place, uint64_t block,
                          uint32_t thread, Site site);
 

@@ -84,7 +84,7 @@ Fiber* Engine::pick_random() {
 Fiber* Engine::pick() {
   uint64_t any = 0;
   for (uint64_t word : ready_warps_) any |= word;
-  if (any == 0) return nullptr;
+  if (any == 0 && !wake_spinning()) return nullptr;
   if (options.order == Order::random) return pick_random();
   const bool backwards = options.order == Order::reverse;
   Warp& chosen = nearest_ready_warp(backwards);
@@ -113,38 +113,47 @@ void Engine::wait(Fiber& self) {
 }
 
 void Engine::yield(Fiber& self, Site site) {
-  // When threads have come here and done nothing else this many times, each had its turn and found nothing changed.
-  const uint64_t limit = 1000 + 64 * uint64_t{threads} * blocks.size();
   self.spinning = site;
-  if (++idle_yields_ % limit == 0) idle_round();
-  const Warp& own = *self.warp_state;
-  make_ready(*self.warp_state, 1u << self.lane);
-  // Staying in the warp would run its spinning lanes for ever.
-  const uint32_t warps = warps_per_block_ * static_cast<uint32_t>(blocks.size());
-  if (options.order == Order::in_order) current_warp_ = (own.index + 1) % warps;
-  if (options.order == Order::reverse) current_warp_ = (own.index + warps - 1) % warps;
-  Fiber* next = pick();
-  if (next != &self) switch_to(self, next, false);
+  self.warp_state->spinning |= 1u << self.lane;
+  wait(self);
 }
 
-// Every thread that could run has spun in vain. With several OS threads, the block that this one waits for may run
-// on another: give up when all have been idle for a while.
-void Engine::idle_round() {
+// Nobody is ready but those who have yielded: their turn. False: there are none.
+bool Engine::wake_spinning() {
+  bool any = false;
+  for (const auto& block : blocks) {
+    if (!block->running) continue;
+    for (Warp& w : block->warps) {
+      any = any || w.spinning != 0;
+      make_ready(w, w.spinning);
+      w.spinning = 0;
+    }
+  }
+  if (any) check_progress();
+  return any;
+}
+
+// Fails when spinning threads have had their turn in vain many times. (Not after once: a plain store may have ended a
+// wait unseen, and the thread that waited then does something that is seen.) With several OS threads the block that
+// this one waits for may run on another: fails when all of them have been idle for a while.
+void Engine::check_progress() {
+  constexpr int kRounds = 100;
+  if (progress_) {
+    progress_ = false;
+    idle_rounds_ = 0;
+    if (marked_idle_) --state->idle;
+    marked_idle_ = false;
+    return;
+  }
+  if (++idle_rounds_ < kRounds) return;
   if (state->os_threads > 1) {
     if (!marked_idle_) ++state->idle;
     marked_idle_ = true;
     state->pause();
-    idle_rounds_ = state->idle == state->os_threads ? idle_rounds_ + 1 : 0;
-    if (idle_rounds_ < 100) return;
+    if (state->idle != state->os_threads) idle_rounds_ = kRounds;
+    if (idle_rounds_ < 2 * kRounds) return;
   }
   stuck("deadlock: threads spin and nothing changes");
-}
-
-void Engine::end_idleness() {
-  idle_yields_ = 0;
-  idle_rounds_ = 0;
-  if (marked_idle_) --state->idle;
-  marked_idle_ = false;
 }
 
 void Engine::fail(const char* text) {
