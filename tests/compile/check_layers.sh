@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: check_layers.sh include/strobe
 # The layer rules: a header includes its own layer or a lower one, in the order
-#   nouns (.hpp, detail/*.hpp) <- host <- ptx <- tile <- softmax <- kernel <- detail/launch <- device
+#   nouns (.hpp, detail/*.hpp) <- host <- ptx <- tile <- softmax <- warp <- kernel <- detail/launch <- device
 #     <- prefill, decode, append, merge <- strobe
 # and besides: one kernel never includes another, no .hpp includes a .cuh, asm lives in ptx/ alone, <<<>>> is
 # nowhere, and what NVRTC lacks (streams, strings, containers) is in host/ alone.
@@ -15,11 +15,12 @@ layer() {
     ptx/*) echo 2 ;;
     tile/*) echo 3 ;;
     softmax.cuh) echo 4 ;;
-    kernel/*) echo 5 ;;
-    detail/*.cuh) echo 6 ;;
-    device.cuh) echo 7 ;;
-    prefill.cuh | decode.cuh | append.cuh | merge.cuh) echo 8 ;;
-    strobe.cuh) echo 9 ;;
+    warp_*.cuh) echo 5 ;;
+    kernel/*) echo 6 ;;
+    detail/*.cuh) echo 7 ;;
+    device.cuh) echo 8 ;;
+    prefill.cuh | decode.cuh | append.cuh | merge.cuh) echo 9 ;;
+    strobe.cuh) echo 10 ;;
     *.hpp) echo 0 ;;
     *) echo unknown ;;
   esac

@@ -22,7 +22,7 @@ struct Hand {  // two keys, one query; D = 8
 
 }  // namespace
 
-STROBE_TEST_CASE("support: the oracle by hand", "[small]") {
+STROBE_TEST_CASE("support: the oracle by hand", "") {
   (void)test_device();
   const Hand hand;
   const Head head = hand.head(1, 2);
@@ -42,7 +42,7 @@ STROBE_TEST_CASE("support: the oracle by hand", "[small]") {
   CHECK(none.lse == -INFINITY);
 }
 
-STROBE_TEST_CASE("support: the oracle's own formulas agree with the library's types", "[small]") {
+STROBE_TEST_CASE("support: the oracle's own formulas agree with the library's types", "") {
   (void)test_device();
   const float dummy[8] = {};
   for (const auto& [q_len, kv_len] : {std::pair{5, 9}, {9, 5}, {1, 1}}) {
@@ -64,7 +64,7 @@ STROBE_TEST_CASE("support: the oracle's own formulas agree with the library's ty
   }
 }
 
-STROBE_TEST_CASE("support: units in the last place", "[small]") {
+STROBE_TEST_CASE("support: units in the last place", "") {
   (void)test_device();
   CHECK(ulp_at<__half>(1.0) == 0x1p-10);
   CHECK(ulp_at<__half>(-1.999) == 0x1p-10);
@@ -76,7 +76,7 @@ STROBE_TEST_CASE("support: units in the last place", "[small]") {
   CHECK(round_through<__nv_bfloat16>(1.00390625f) == 1.f);  // a tie, to even
 }
 
-STROBE_TEST_CASE("support: every kind of fault is named", "[small]") {
+STROBE_TEST_CASE("support: every kind of fault is named", "") {
   Problem p;
   p.q_len = 9;
   p.kv_len = 6;  // rows 0..2 see no key
@@ -121,7 +121,7 @@ STROBE_TEST_CASE("support: every kind of fault is named", "[small]") {
   CHECK(contains(with_lse(lse_at(11, 1), 0.f), "LSE's memory was written"));
 }
 
-STROBE_TEST_CASE("support: guards report what touched them", "[small]") {
+STROBE_TEST_CASE("support: guards report what touched them", "") {
   const Buffer<int> buffer(std::vector<int>(10, 5));
   CHECK(buffer.guard_damage().empty());
   CHECK(buffer.download() == buffer.host);

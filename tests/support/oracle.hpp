@@ -150,8 +150,7 @@ struct ExpectedRow {
   double lse_allowed = 0.0;            // 1e-5 + 1e-6 * largest sum over d of |scale q_d k_d|
   double plain_error = 0.0;            // largest |plain implementation - oracle| over the row
   double unrounded_plain_error = 0.0;  // the same before the plain output is rounded
-  std::vector<double>
-      rounding_bound;  // [value_dim]; what rounding every p the wrong way would cost
+  std::vector<double> rounding_bound;  // [value_dim]; no rounding of P can cost more
 };
 
 /// The oracle and the plain implementation of one row. The latter: fp32 Q K^T of the 16-bit inputs,

@@ -14,13 +14,10 @@
 #pragma once
 
 #include "../attention.hpp"
-#include "../ptx/mma.cuh"
 #include "../ptx/shared.cuh"
 #include "../schedule.hpp"
-#include "../softmax.cuh"
-#include "../tile/convert.cuh"
-#include "../tile/fragment.cuh"
 #include "../tile/load.cuh"
+#include "../warp_sm80.cuh"
 
 namespace strobe {
 inline namespace STROBE_ABI {
@@ -65,135 +62,6 @@ struct PrefillSm80 {
                 "sm_86, sm_89 and sm_120 have 99 kB of shared memory a block");
 };
 
-/// S = Q K^T for one warp's rows and one key tile.
-template <class C>
-STROBE_DEVICE void multiply_qk(float (&s)[C::row_tiles][C::key_tiles][4], uint32_t q_cursor,
-                               uint32_t k_cursor) {
-  using Layout = tile::Swizzled<C::head_dim>;
-  STROBE_UNROLL
-  for (int d = 0; d < C::head_dim / 16; ++d) {
-    uint32_t q[C::row_tiles][4];
-    STROBE_UNROLL
-    for (int t = 0; t < C::row_tiles; ++t)
-      ptx::ldmatrix_x4(q[t], Layout::advance(q_cursor, 16 * t, 2 * d));
-    STROBE_UNROLL
-    for (int n = 0; n < C::key_tiles / 2; ++n) {
-      uint32_t k[4];
-      ptx::ldmatrix_x4(k, Layout::advance(k_cursor, 16 * n, 2 * d));
-      STROBE_UNROLL
-      for (int t = 0; t < C::row_tiles; ++t) {
-        ptx::mma_m16n8k16<typename C::T>(s[t][2 * n], q[t], k[0], k[1]);
-        ptx::mma_m16n8k16<typename C::T>(s[t][2 * n + 1], q[t], k[2], k[3]);
-      }
-    }
-  }
-}
-
-/// P for 16 keys as an A fragment: the accumulators of two neighbouring tiles, rounded to the
-/// element type.
-template <class T>
-STROBE_DEVICE void round_p(uint32_t (&p)[4], const float (&left)[4], const float (&right)[4]) {
-  STROBE_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    p[h] = ptx::pack2<T>(left[2 * h], left[2 * h + 1]);
-    p[2 + h] = ptx::pack2<T>(right[2 * h], right[2 * h + 1]);
-  }
-}
-/// What round_p lost, rounded in turn: P = round_p + round_p_rest to about 21 bits in fp16, 15 in
-/// bf16.
-template <class T>
-STROBE_DEVICE void round_p_rest(uint32_t (&rest)[4], const uint32_t (&p)[4], const float (&left)[4],
-                                const float (&right)[4]) {
-  STROBE_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    const float2 l = tile::unpack2<T>(p[h]), r = tile::unpack2<T>(p[2 + h]);
-    rest[h] = ptx::pack2<T>(left[2 * h] - l.x, left[2 * h + 1] - l.y);
-    rest[2 + h] = ptx::pack2<T>(right[2 * h] - r.x, right[2 * h + 1] - r.y);
-  }
-}
-
-template <int ValueTiles>
-STROBE_DEVICE void scale_rows(float (&o)[ValueTiles][4], const float (&factor)[2]) {
-  STROBE_UNROLL
-  for (int n = 0; n < ValueTiles; ++n) {
-    STROBE_UNROLL
-    for (int e = 0; e < 4; ++e) o[n][e] *= factor[e / 2];
-  }
-}
-
-/// P = exp(S - m) and O += P V for one warp's rows and one key tile, 16 keys at a time: the
-/// exponentials of the next 16 keys stand before the products of these, so that the tensor cores
-/// and the exponential unit work side by side.
-template <class C, Precision Rounding, class Softmax>
-STROBE_DEVICE void multiply_pv(float (&o)[C::row_tiles][C::value_tiles][4],
-                               float (&s)[C::row_tiles][C::key_tiles][4], Softmax& softmax,
-                               float scale_log2, uint32_t v_cursor) {
-  using T = typename C::T;
-  const auto exponentiate = [&](int k) {
-    STROBE_UNROLL
-    for (int t = 0; t < C::row_tiles; ++t) {
-      softmax.exponentiate(s[t][2 * k], t, scale_log2);
-      softmax.exponentiate(s[t][2 * k + 1], t, scale_log2);
-    }
-  };
-  exponentiate(0);
-  STROBE_UNROLL
-  for (int k = 0; k < C::key_tiles / 2; ++k) {
-    if (k + 1 < C::key_tiles / 2) exponentiate(k + 1);
-    uint32_t high[C::row_tiles][4];
-    [[maybe_unused]] uint32_t low[C::row_tiles][4];
-    STROBE_UNROLL
-    for (int t = 0; t < C::row_tiles; ++t) {
-      round_p<T>(high[t], s[t][2 * k], s[t][2 * k + 1]);
-      if constexpr (Rounding == Precision::split_p)
-        round_p_rest<T>(low[t], high[t], s[t][2 * k], s[t][2 * k + 1]);
-    }
-    STROBE_UNROLL
-    for (int n = 0; n < C::value_tiles / 2; ++n) {
-      uint32_t v[4];
-      ptx::ldmatrix_x4_trans(v, tile::Swizzled<C::value_dim>::advance(v_cursor, 16 * k, 2 * n));
-      STROBE_UNROLL
-      for (int t = 0; t < C::row_tiles; ++t) {
-        if constexpr (Rounding == Precision::split_p) {
-          ptx::mma_m16n8k16<T>(o[t][2 * n], low[t], v[0], v[1]);
-          ptx::mma_m16n8k16<T>(o[t][2 * n + 1], low[t], v[2], v[3]);
-        }
-        ptx::mma_m16n8k16<T>(o[t][2 * n], high[t], v[0], v[1]);
-        ptx::mma_m16n8k16<T>(o[t][2 * n + 1], high[t], v[2], v[3]);
-      }
-    }
-  }
-}
-
-/// Scores the logits of one tile and hides what the mask hides. Elements past kv_len are hidden
-/// here and never asked about; rows past q_len stand in for the last row, so that masks and scores
-/// only ever see real positions.
-template <class C, class Mask, class Score>
-STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const Mask& mask,
-                                const Score& score, float scale, const TileStep& step,
-                                const Block& block, int warp_row, int lane) {
-  constexpr bool scores = !tile::is_same<Score, NoScore>;
-  const tile::LaneCoordinates at = tile::lane_coordinates(lane);
-  // Columns outside, rows inside: what a mask loads for a key then serves all rows and is gone.
-  STROBE_UNROLL
-  for (int column = 0; column < 2 * C::key_tiles; ++column) {
-    const int n = column / 2, e = column % 2;
-    const int k = step.begin + 8 * n + at.column + e;
-    const bool exists = !step.partial || k < block.kv_len;
-    STROBE_UNROLL
-    for (int row = 0; row < 2 * C::row_tiles; ++row) {
-      const int t = row / 2, h = row % 2;
-      const int q =
-          detail::min_of(block.q.begin + warp_row + 16 * t + at.row + 8 * h, block.q.end - 1);
-      float& logit = s[t][n][2 * h + e];
-      if constexpr (scores) {
-        if (exists) logit = score(scale * logit, q, k);
-      }
-      if (step.partial && !(exists && mask.visible(q, k))) logit = negative_infinity();
-    }
-  }
-}
-
 /// Q times the sign of a scale that is not positive, in shared memory: each thread turns the chunks
 /// it copied itself.
 template <class C>
@@ -206,38 +74,6 @@ STROBE_DEVICE void apply_sign(unsigned char* q, float scale, int thread) {
     const uint4 v = *chunk;
     *chunk = make_uint4((v.x & keep) ^ flip, (v.y & keep) ^ flip, (v.z & keep) ^ flip,
                         (v.w & keep) ^ flip);
-  }
-}
-
-/// Writes one row tile of 16 rows, already normalised: 16 bytes a lane, 64 contiguous bytes a quad.
-/// `row_pointer(row)` is null for a row that does not exist. Called by whole warps.
-template <int ValueTiles, class T, class RowPointer>
-STROBE_DEVICE void store_rows(const float (&o)[ValueTiles][4], int value_dim, int lane, T*,
-                              RowPointer row_pointer) {
-  STROBE_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    T* const row = row_pointer(lane / 4 + 8 * h);
-    STROBE_UNROLL
-    for (int n = 0; n < ValueTiles; n += 4) {
-      if constexpr (sizeof(T) == 2) {
-        uint32_t chunk[4];
-        STROBE_UNROLL
-        for (int i = 0; i < 4; ++i) chunk[i] = ptx::pack2<T>(o[n + i][2 * h], o[n + i][2 * h + 1]);
-        tile::transpose_quad(chunk, lane);
-        const int column = (n + lane % 4) * 8;
-        if (row != nullptr && column < value_dim)
-          *reinterpret_cast<uint4*>(row + column) =
-              make_uint4(chunk[0], chunk[1], chunk[2], chunk[3]);
-      } else {
-        STROBE_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int column = (n + i) * 8 + lane % 4 * 2;
-          if (row != nullptr && column < value_dim)
-            *reinterpret_cast<float2*>(row + column) =
-                make_float2(o[n + i][2 * h], o[n + i][2 * h + 1]);
-        }
-      }
-    }
   }
 }
 
@@ -310,16 +146,27 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
       ptx::cp_async_commit();
 
       float s[C::row_tiles][C::key_tiles][4] = {};
-      multiply_qk<C>(s, q_cursor, k_cursor + buffer * C::k_bytes);
-      if (scores || step.partial)
-        shape_logits<C>(s, mask, score, params.scale, step, block, warp_row, lane);
+      warp::multiply_qk<C>(s, q_cursor, k_cursor + buffer * C::k_bytes);
+      if (scores || step.partial) {
+        // Rows past the end stand in for the last one, so that masks and scores only see real
+        // positions.
+        const auto position = [&](int row) {
+          const int r =
+              warp_row + 16 * (row / 2) + tile::lane_coordinates(lane).row + 8 * (row % 2);
+          return detail::min_of(block.q.begin + r, block.q.end - 1);
+        };
+        warp::shape_logits<C, scores>(
+            s, step, sequence.kv_len, params.scale, lane,
+            [&](int row, int k) { return mask.visible(position(row), k); },
+            [&](int row, float logit, int k) { return score(logit, position(row), k); });
+      }
       float shrink[C::row_tiles][2];
       if (softmax.raise(s, scale_log2, shrink)) {
         STROBE_UNROLL
-        for (int t = 0; t < C::row_tiles; ++t) scale_rows<C::value_tiles>(o[t], shrink[t]);
+        for (int t = 0; t < C::row_tiles; ++t) warp::scale_rows<C::value_tiles>(o[t], shrink[t]);
       }
-      multiply_pv<C, Attention::policy_type::precision>(o, s, softmax, scale_log2,
-                                                        v_cursor + buffer * C::v_bytes);
+      warp::multiply_pv<C, Attention::policy_type::precision>(o, s, softmax, scale_log2,
+                                                              v_cursor + buffer * C::v_bytes);
       step = next;
     }
   }
@@ -329,8 +176,8 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
   for (int t = 0; t < C::row_tiles; ++t) {
     const int tile_row = first_row + warp_row + 16 * t;
     const float normaliser[2] = {softmax.normaliser(t, 0), softmax.normaliser(t, 1)};
-    scale_rows<C::value_tiles>(o[t], normaliser);
-    store_rows(o[t], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
+    warp::scale_rows<C::value_tiles>(o[t], normaliser);
+    warp::store_rows(o[t], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
       return tile_row + r < sequence.q_len
                  ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, work.q_head)
                  : nullptr;

@@ -206,7 +206,7 @@ void RaceChecker::check_read(const Access& access, Shadow& shadow, Cell& cell, P
   if (cell.write_clock == 0) {
     // Without instrumentation a plain store may have written it unseen; global memory may come from the host.
     if (instrumented && place.begin == nullptr) {
-      engine->fail(format("reads uninitialised smem+0x%zx at %s", place.offset,
+      engine->fail(format("reads smem+0x%zx at %s, which nobody has written (yet)", place.offset,
                           describe(access.site).text));
     }
   } else if (!(access.atomic && cell.atomic_write) && (cell.write_mask & place.mask) != 0 &&

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// What one warp does with one key tile on mma.sync: S = Q K^T, scores and masks, P V, and storing
+// its rows. Prefill and decode share it, so that a row gets the same arithmetic from both. Layer:
+// warp, between softmax and the kernels.
+//
+// C, a kernel's compile-time numbers, has T (the element type), head_dim, value_dim, row_tiles
+// (16-row tiles of the warp), key_tiles (key tile / 8) and value_tiles (value_dim / 8). Everything
+// here is called by whole warps.
+#pragma once
+
+#include "mask.hpp"
+#include "policy.hpp"
+#include "ptx/mma.cuh"
+#include "score.hpp"
+#include "softmax.cuh"
+#include "tile/convert.cuh"
+#include "tile/fragment.cuh"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+namespace warp {
+
+/// S = Q K^T for one warp's rows and one key tile.
+template <class C>
+STROBE_DEVICE void multiply_qk(float (&s)[C::row_tiles][C::key_tiles][4], uint32_t q_cursor,
+                               uint32_t k_cursor) {
+  using Layout = tile::Swizzled<C::head_dim>;
+  STROBE_UNROLL
+  for (int d = 0; d < C::head_dim / 16; ++d) {
+    uint32_t q[C::row_tiles][4];
+    STROBE_UNROLL
+    for (int t = 0; t < C::row_tiles; ++t)
+      ptx::ldmatrix_x4(q[t], Layout::advance(q_cursor, 16 * t, 2 * d));
+    STROBE_UNROLL
+    for (int n = 0; n < C::key_tiles / 2; ++n) {
+      uint32_t k[4];
+      ptx::ldmatrix_x4(k, Layout::advance(k_cursor, 16 * n, 2 * d));
+      STROBE_UNROLL
+      for (int t = 0; t < C::row_tiles; ++t) {
+        ptx::mma_m16n8k16<typename C::T>(s[t][2 * n], q[t], k[0], k[1]);
+        ptx::mma_m16n8k16<typename C::T>(s[t][2 * n + 1], q[t], k[2], k[3]);
+      }
+    }
+  }
+}
+
+/// P for 16 keys as an A fragment: the accumulators of two neighbouring tiles, rounded to the
+/// element type.
+template <class T>
+STROBE_DEVICE void round_p(uint32_t (&p)[4], const float (&left)[4], const float (&right)[4]) {
+  STROBE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    p[h] = ptx::pack2<T>(left[2 * h], left[2 * h + 1]);
+    p[2 + h] = ptx::pack2<T>(right[2 * h], right[2 * h + 1]);
+  }
+}
+/// What round_p lost, rounded in turn: P = round_p + round_p_rest to about 21 bits in fp16, 15 in
+/// bf16.
+template <class T>
+STROBE_DEVICE void round_p_rest(uint32_t (&rest)[4], const uint32_t (&p)[4], const float (&left)[4],
+                                const float (&right)[4]) {
+  STROBE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    const float2 l = tile::unpack2<T>(p[h]), r = tile::unpack2<T>(p[2 + h]);
+    rest[h] = ptx::pack2<T>(left[2 * h] - l.x, left[2 * h + 1] - l.y);
+    rest[2 + h] = ptx::pack2<T>(right[2 * h] - r.x, right[2 * h + 1] - r.y);
+  }
+}
+
+template <int ValueTiles>
+STROBE_DEVICE void scale_rows(float (&o)[ValueTiles][4], const float (&factor)[2]) {
+  STROBE_UNROLL
+  for (int n = 0; n < ValueTiles; ++n) {
+    STROBE_UNROLL
+    for (int e = 0; e < 4; ++e) o[n][e] *= factor[e / 2];
+  }
+}
+
+/// P = exp(S - m) and O += P V for one warp's rows and one key tile, 16 keys at a time: the
+/// exponentials of the next 16 keys stand before the products of these, so that the tensor cores
+/// and the exponential unit work side by side.
+template <class C, Precision Rounding, class Softmax>
+STROBE_DEVICE void multiply_pv(float (&o)[C::row_tiles][C::value_tiles][4],
+                               float (&s)[C::row_tiles][C::key_tiles][4], Softmax& softmax,
+                               float scale_log2, uint32_t v_cursor) {
+  using T = typename C::T;
+  const auto exponentiate = [&](int k) {
+    STROBE_UNROLL
+    for (int t = 0; t < C::row_tiles; ++t) {
+      softmax.exponentiate(s[t][2 * k], t, scale_log2);
+      softmax.exponentiate(s[t][2 * k + 1], t, scale_log2);
+    }
+  };
+  exponentiate(0);
+  STROBE_UNROLL
+  for (int k = 0; k < C::key_tiles / 2; ++k) {
+    if (k + 1 < C::key_tiles / 2) exponentiate(k + 1);
+    uint32_t high[C::row_tiles][4];
+    [[maybe_unused]] uint32_t low[C::row_tiles][4];
+    STROBE_UNROLL
+    for (int t = 0; t < C::row_tiles; ++t) {
+      round_p<T>(high[t], s[t][2 * k], s[t][2 * k + 1]);
+      if constexpr (Rounding == Precision::split_p)
+        round_p_rest<T>(low[t], high[t], s[t][2 * k], s[t][2 * k + 1]);
+    }
+    STROBE_UNROLL
+    for (int n = 0; n < C::value_tiles / 2; ++n) {
+      uint32_t v[4];
+      ptx::ldmatrix_x4_trans(v, tile::Swizzled<C::value_dim>::advance(v_cursor, 16 * k, 2 * n));
+      STROBE_UNROLL
+      for (int t = 0; t < C::row_tiles; ++t) {
+        if constexpr (Rounding == Precision::split_p) {
+          ptx::mma_m16n8k16<T>(o[t][2 * n], low[t], v[0], v[1]);
+          ptx::mma_m16n8k16<T>(o[t][2 * n + 1], low[t], v[2], v[3]);
+        }
+        ptx::mma_m16n8k16<T>(o[t][2 * n], high[t], v[0], v[1]);
+        ptx::mma_m16n8k16<T>(o[t][2 * n + 1], high[t], v[2], v[3]);
+      }
+    }
+  }
+}
+
+/// Scores the logits of one tile and hides what the mask hides. visible(row, k) and score(row,
+/// logit, k) are asked with row = 2 * row tile + half (row lane / 4 + 8 * half of that tile) and
+/// only for keys that exist; keys past kv_len are hidden here. Columns outside, rows inside: what a
+/// mask loads for a key then serves all rows and is gone.
+template <class C, bool Scores, class Visible, class Score>
+STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const TileStep& step,
+                                int kv_len, float scale, int lane, Visible visible, Score score) {
+  STROBE_UNROLL
+  for (int column = 0; column < 2 * C::key_tiles; ++column) {
+    const int k = step.begin + 8 * (column / 2) + tile::lane_coordinates(lane).column + column % 2;
+    const bool exists = !step.partial || k < kv_len;
+    STROBE_UNROLL
+    for (int row = 0; row < 2 * C::row_tiles; ++row) {
+      float& logit = s[row / 2][column / 2][2 * (row % 2) + column % 2];
+      if constexpr (Scores) {
+        if (exists) logit = score(row, scale * logit, k);
+      }
+      if (step.partial && !(exists && visible(row, k))) logit = negative_infinity();
+    }
+  }
+}
+
+/// Writes one row tile of 16 rows, already normalised: 16 bytes a lane, 64 contiguous bytes a quad.
+/// `row_pointer(row)` is null for a row that does not exist. Called by whole warps.
+template <int ValueTiles, class T, class RowPointer>
+STROBE_DEVICE void store_rows(const float (&o)[ValueTiles][4], int value_dim, int lane, T*,
+                              RowPointer row_pointer) {
+  STROBE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    T* const row = row_pointer(lane / 4 + 8 * h);
+    STROBE_UNROLL
+    for (int n = 0; n < ValueTiles; n += 4) {
+      if constexpr (sizeof(T) == 2) {
+        uint32_t chunk[4];
+        STROBE_UNROLL
+        for (int i = 0; i < 4; ++i) chunk[i] = ptx::pack2<T>(o[n + i][2 * h], o[n + i][2 * h + 1]);
+        tile::transpose_quad(chunk, lane);
+        const int column = (n + lane % 4) * 8;
+        if (row != nullptr && column < value_dim)
+          *reinterpret_cast<uint4*>(row + column) =
+              make_uint4(chunk[0], chunk[1], chunk[2], chunk[3]);
+      } else {
+        STROBE_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int column = (n + i) * 8 + lane % 4 * 2;
+          if (row != nullptr && column < value_dim)
+            *reinterpret_cast<float2*>(row + column) =
+                make_float2(o[n + i][2 * h], o[n + i][2 * h + 1]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace warp
+}  // namespace STROBE_ABI
+}  // namespace strobe
