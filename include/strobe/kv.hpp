@@ -58,5 +58,61 @@ struct Strided {
 #endif
 };
 
+/// K and V in pages, as serving engines keep them: pools [page, slot, kv_head, dim], `View::batch`
+/// being the stride of a page and `View::token` that of a slot. K and V have pools and strides of
+/// their own; one interleaved pool is two views of it. Page of key i of sequence b: table[b *
+/// table_stride + i / page_size], or, with page_offsets [batch + 1] (CSR), table[page_offsets[b] +
+/// i / page_size]. Device memory. Entries past a sequence's last page are never read.
+template <class T>
+struct Paged {
+  using value_type = T;
+  View<const T> k;
+  View<const T> v;
+  const int* table = nullptr;
+  int64_t table_stride = 0;           ///< entries a sequence; not looked at with page_offsets
+  const int* page_offsets = nullptr;  ///< may be null
+  int page_size = 16;                 ///< keys a page: a power of two
+
+  struct Bound {
+    View<const T> k, v;  // data moved to the head
+    const int* pages;
+    int shift;
+    STROBE_HOST_DEVICE const T* k_row(int i) const { return row(k, i); }
+    STROBE_HOST_DEVICE const T* v_row(int i) const { return row(v, i); }
+    STROBE_HOST_DEVICE const T* row(const View<const T>& pool, int i) const {
+      return pool.row(pages[i >> shift], i & ((1 << shift) - 1), 0);
+    }
+  };
+  STROBE_HOST_DEVICE Bound bind(const Sequence& sequence, int kv_head) const {
+    Bound bound{k, v, table, 0};
+    bound.k.data += kv_head * k.head;
+    bound.v.data += kv_head * v.head;
+    bound.pages += page_offsets != nullptr ? page_offsets[sequence.kv_batch]
+                                           : sequence.kv_batch * table_stride;
+    while ((1 << bound.shift) < page_size) ++bound.shift;
+    return bound;
+  }
+
+#if !defined(__CUDACC_RTC__)
+  Status check(const Bounds& bounds, const Lengths& lengths) const noexcept {
+    if (page_size < 1 || (page_size & (page_size - 1)) != 0)
+      return detail::invalid() << "kv.page_size is " << page_size << "; it must be a power of two";
+    if (lengths.kv_offsets != nullptr)
+      return detail::invalid() << "lengths.kv_offsets must be null with a paged source";
+    if (table == nullptr) return detail::invalid() << "kv.table is null";
+    Status status = detail::check_word_pointer("kv.table", table);
+    if (status.ok()) status = detail::check_word_pointer("kv.page_offsets", page_offsets);
+    const int64_t pages = bounds.kv_len / page_size + (bounds.kv_len % page_size != 0);
+    if (status.ok() && page_offsets == nullptr && bounds.batch > 1 && table_stride < pages)
+      return detail::invalid() << "kv.table_stride is " << table_stride << "; bounds.kv_len "
+                               << bounds.kv_len << " needs " << pages << " pages of " << page_size;
+    const detail::Extents extents{
+        2, page_size, bounds.kv_heads};  // how many pages there are is the caller's affair
+    if (status.ok()) status = detail::check_view("kv.k", k, extents, false, 16);
+    return status.ok() ? detail::check_view("kv.v", v, extents, false, 16) : status;
+  }
+#endif
+};
+
 }  // namespace STROBE_ABI
 }  // namespace strobe

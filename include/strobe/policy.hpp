@@ -25,6 +25,26 @@ struct PrefillTile {
   int blocks_per_sm = 2;  ///< what registers are limited for
 };
 
+/// Tile of a decode kernel: key tiles of `block_kv`, and how many of them each group of warps keeps
+/// in shared memory, K and V counted apart.
+struct DecodeTile {
+  int block_kv = 32;
+  int slots = 3;
+};
+
+/// In what order the keys of a row are summed up.
+struct Reduction {
+  /// Keys a chunk: 0 is `fast`, where the sum follows tiles, splits and schedule.
+  int chunk = 0;
+
+  static constexpr Reduction fast() { return {0}; }
+  /// Every `keys` keys, counted from key 0 of the sequence, are summed on their own and the chunks
+  /// then folded in order. A row's bits then depend on that row alone: not on its batch, the split,
+  /// the page size or the schedule, and decode equals prefill. `keys` is a multiple of the key
+  /// tile, 32.
+  static constexpr Reduction fixed(int keys) { return {keys}; }
+};
+
 /// How P enters the second product.
 enum class Precision {
   standard,  ///< rounded once to the element type, as FlashAttention does
@@ -34,6 +54,7 @@ enum class Precision {
 
 struct DefaultPolicy {
   static constexpr Precision precision = Precision::standard;
+  static constexpr Reduction reduction = Reduction::fast();
 
   /// Tiles by compiled widths. Why these: docs/tuning.md (H200, 2026-11-30). 32 rows a warp,
   /// because each K and V fragment read from shared memory then serves two products; 128 keys where
@@ -42,8 +63,31 @@ struct DefaultPolicy {
   static constexpr PrefillTile prefill(Family, int head_dim, int value_dim) {
     if (head_dim <= 64 && value_dim <= 64) return {128, 128, 4, 2};
     if (head_dim <= 128 && value_dim <= 128) return {128, 64, 4, 2};
-    return {64, 32, 4,
-            2};  // O alone takes 128 registers a thread at value_dim 256, Q 32 kB at head_dim 256
+    return {64, 32, 4, 2};  // O alone takes 128 registers at value_dim 256, Q 32 kB at head_dim 256
+  }
+
+  /// Decode waits for memory: enough slots to keep some 100 kB an SM on their way.
+  static constexpr DecodeTile decode(Family, int head_dim, int value_dim) {
+    const int width = head_dim > value_dim ? head_dim : value_dim;
+    if (width <= 64) return {32, 4};
+    if (width <= 128) return {16, 4};
+    return {16, 2};
+  }
+};
+
+/// Batch-invariant results (Reduction::fixed). A chunk needs an accumulator of its own, so rows and
+/// keys a tile are fewer, and prefill and decode have the same key tile.
+template <int Chunk = 256>
+struct FixedPolicy : DefaultPolicy {
+  static constexpr Reduction reduction = Reduction::fixed(Chunk);
+  static constexpr int key_tile(int head_dim, int value_dim) {
+    return head_dim <= 128 && value_dim <= 128 ? 32 : 16;
+  }
+  static constexpr PrefillTile prefill(Family, int head_dim, int value_dim) {
+    return {64, key_tile(head_dim, value_dim), 4, 2};
+  }
+  static constexpr DecodeTile decode(Family, int head_dim, int value_dim) {
+    return {key_tile(head_dim, value_dim), 2};
   }
 };
 

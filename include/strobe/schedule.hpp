@@ -50,5 +50,102 @@ struct PrefillSchedule {
   }
 };
 
+/// Keys a split of flash-attention-cuda's rule: the largest power of two from 128 to 1024 for which
+/// batch * heads * ceil(max_len / split) still reaches `min_blocks` (two blocks an SM), else 128.
+/// Kept as the simple, documented rule; DecodeSchedule's own cuts by parts, which a loose bound on
+/// the length does not coarsen.
+constexpr int choose_decode_split(int max_len, int batch, int heads, int min_blocks) {
+  for (int split = 1024; split > 128; split /= 2)
+    if (int64_t(batch) * heads * detail::ceil_div(max_len, split) >= min_blocks) return split;
+  return 128;
+}
+
+/// One block's share of a decode: a block of packed rows of one KV head, and one part of its keys.
+struct DecodeWork {
+  int part;
+  int row_block;
+  int kv_head;
+  int batch;
+};
+
+/// How the keys of one sequence are cut into parts, worked out on the device from its real length.
+struct DecodeParts {
+  int count;   ///< parts that have work; at least 1, so that a row without keys is written too
+  int begin;   ///< first key of part 0
+  int length;  ///< keys a part, a multiple of the key tile, or of the chunk
+  int end;     ///< kv_len
+
+  STROBE_HOST_DEVICE Span keys(int part) const {
+    const int64_t first = begin + int64_t(part) * length;
+    return {int(first < end ? first : end), int(first + length < end ? first + length : end)};
+  }
+  /// A team's share of a part: whole tiles, in order.
+  STROBE_HOST_DEVICE static Span team_keys(Span part, int team, int teams, int block_kv) {
+    const int share =
+        detail::ceil_div(detail::ceil_div(part.end - part.begin, block_kv), teams) * block_kv;
+    const int first = detail::min_of(part.begin + team * share, part.end);
+    return {first, detail::min_of(first + share, part.end)};
+  }
+};
+
+/// Work of a decode launch. Rows of a sequence are packed, row = token * group + head of the group,
+/// and cut into blocks; the keys are cut into at most `parts` parts. The launch follows the bounds,
+/// the parts that do something the real lengths.
+struct DecodeSchedule {
+  int group = 1;
+  int kv_heads = 0;
+  int row_blocks = 0;
+  int parts = 1;
+  int partials = 0;  ///< states kept in the workspace for each row of a block
+  detail::FastDivision by_group, by_kv_heads, by_row_blocks, by_parts;
+
+  DecodeSchedule() = default;
+  /// chunk: keys of Reduction::fixed, or 0. bounds.kv_splits forces the number of parts.
+  DecodeSchedule(const Bounds& bounds, int sm_count, int block_rows, int chunk)
+      : group(bounds.q_heads / bounds.kv_heads),
+        kv_heads(bounds.kv_heads),
+        row_blocks(int(row_blocks_of(bounds, block_rows))),
+        parts(parts_of(bounds, sm_count, block_rows)),
+        partials(chunk == 0 ? (parts > 1 ? parts : 0) : detail::ceil_div(bounds.kv_len, chunk)),
+        by_group(group),
+        by_kv_heads(kv_heads),
+        by_row_blocks(row_blocks),
+        by_parts(parts) {}
+
+  static int64_t row_blocks_of(const Bounds& bounds, int block_rows) {
+    const int64_t rows = int64_t(bounds.q_len) * (bounds.q_heads / bounds.kv_heads);
+    return (rows + block_rows - 1) / block_rows;
+  }
+  static int64_t row_groups(const Bounds& bounds, int block_rows) {
+    return row_blocks_of(bounds, block_rows) * bounds.kv_heads * bounds.batch;
+  }
+  /// Enough parts for two blocks an SM, but none shorter than 128 keys.
+  static int parts_of(const Bounds& bounds, int sm_count, int block_rows) {
+    if (bounds.kv_splits > 0) return bounds.kv_splits;
+    const int64_t groups = row_groups(bounds, block_rows);
+    const int64_t wanted = (2 * int64_t(sm_count) + groups - 1) / groups;
+    const int64_t useful = detail::ceil_div(bounds.kv_len, 128);
+    return int(wanted < useful ? wanted : useful > 1 ? useful : 1);
+  }
+  static int64_t blocks(const Bounds& bounds, int sm_count, int block_rows) {
+    return row_groups(bounds, block_rows) * parts_of(bounds, sm_count, block_rows);
+  }
+
+  STROBE_HOST_DEVICE DecodeWork work(int block) const {
+    const int row_group = by_parts(block), head_and_batch = by_row_blocks(row_group),
+              batch = by_kv_heads(head_and_batch);
+    return {block - row_group * parts, row_group - head_and_batch * row_blocks,
+            head_and_batch - batch * kv_heads, batch};
+  }
+  /// first_key: where the mask's walk begins, a multiple of the key tile.
+  STROBE_HOST_DEVICE DecodeParts cut(int first_key, int kv_len, int block_kv, int chunk) const {
+    const int unit = chunk > 0 ? chunk : detail::max_of(block_kv, 128);
+    const int begin = chunk > 0 ? first_key / chunk * chunk : first_key;
+    const int units = detail::ceil_div(detail::max_of(kv_len - begin, 0), unit);
+    const int each = detail::ceil_div(units, parts);
+    return {each > 0 ? detail::ceil_div(units, each) : 1, begin, each * unit, kv_len};
+  }
+};
+
 }  // namespace STROBE_ABI
 }  // namespace strobe

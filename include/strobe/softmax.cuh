@@ -13,13 +13,32 @@ inline namespace STROBE_ABI {
 /// -infinity without <cmath>, which NVRTC lacks.
 STROBE_DEVICE float negative_infinity() { return -__builtin_huge_valf(); }
 
+/// a * b, never fused with an addition: two kernels that share this file then round alike.
+STROBE_DEVICE float multiply(float a, float b) {
+#if STROBE_DEVICE_PASS
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+/// m of a row that has seen no key: the least finite number rather than -infinity. Every finite
+/// logit raises it, and -infinity - m stays -infinity where -infinity - -infinity would be NaN.
+inline constexpr float least_logit = -3.402823466e38f;
+
+/// What the accumulated output is multiplied by at the end: 1 / l, and 0 for a row that saw no key.
+/// NaN stays NaN.
+STROBE_DEVICE float normaliser_of(float l) { return l == 0.f ? 0.f : ptx::rcp_approx(l); }
+/// Natural logarithm of the sum of exp(logit); -infinity for a row that saw no key.
+STROBE_DEVICE float log_sum_exp_of(float m_log2, float l) {
+  constexpr float ln_2 = 0.6931471805599453f;
+  return l == 0.f ? negative_infinity() : (m_log2 + ptx::log2_approx(l)) * ln_2;
+}
+
 /// State of the rows one thread holds of `Tiles` accumulator tiles of 16 rows (tile/fragment.cuh):
 /// [tile][0] is row lane / 4, [tile][1] the row 8 below. m is the same in the four lanes of a quad;
 /// l is each lane's own share until finish() adds them.
-///
-/// A row that has seen no key has l = 0 and m = the least finite number rather than -infinity:
-/// every finite logit raises it, and -infinity - m stays -infinity where -infinity - -infinity
-/// would be NaN.
+/// A row that has seen no key has l = 0 and m = least_logit.
 template <int Tiles>
 struct OnlineSoftmax {
   float m_log2[Tiles][2];  ///< largest logit so far, times scale_log2
@@ -30,7 +49,7 @@ struct OnlineSoftmax {
     for (int t = 0; t < Tiles; ++t) {
       STROBE_UNROLL
       for (int h = 0; h < 2; ++h) {
-        m_log2[t][h] = -3.402823466e38f;
+        m_log2[t][h] = least_logit;
         l[t][h] = 0.f;
       }
     }
@@ -59,7 +78,7 @@ struct OnlineSoftmax {
         grew = grew || raised > m_log2[t][h];
         shrink[t][h] = ptx::exp2_approx(m_log2[t][h] - raised);
         m_log2[t][h] = raised;
-        l[t][h] *= shrink[t][h];
+        l[t][h] = multiply(l[t][h], shrink[t][h]);
       }
     }
     return __any_sync(0xffffffffu, grew);
@@ -69,7 +88,7 @@ struct OnlineSoftmax {
   /// after raise().
   STROBE_DEVICE void exponentiate(float (&s)[4], int t, float scale_log2) {
     STROBE_UNROLL
-    for (int e = 0; e < 4; ++e) s[e] = ptx::exp2_approx(s[e] * scale_log2 - m_log2[t][e / 2]);
+    for (int e = 0; e < 4; ++e) s[e] = ptx::exp2_approx(fmaf(s[e], scale_log2, -m_log2[t][e / 2]));
     l[t][0] += s[0] + s[1];
     l[t][1] += s[2] + s[3];
   }
@@ -85,15 +104,9 @@ struct OnlineSoftmax {
       }
     }
   }
-  /// What the accumulated output is multiplied by at the end: 1 / l, and 0 for a row that saw no
-  /// key. NaN stays NaN.
-  STROBE_DEVICE float normaliser(int t, int h) const {
-    return l[t][h] == 0.f ? 0.f : ptx::rcp_approx(l[t][h]);
-  }
-  /// Natural logarithm of the sum of exp(logit); -infinity for a row that saw no key.
+  STROBE_DEVICE float normaliser(int t, int h) const { return normaliser_of(l[t][h]); }
   STROBE_DEVICE float log_sum_exp(int t, int h) const {
-    constexpr float ln_2 = 0.6931471805599453f;
-    return l[t][h] == 0.f ? negative_infinity() : (m_log2[t][h] + ptx::log2_approx(l[t][h])) * ln_2;
+    return log_sum_exp_of(m_log2[t][h], l[t][h]);
   }
 };
 

@@ -55,6 +55,8 @@ struct Bounds {
   int kv_len = 0;  ///< longest key/value sequence
   int q_heads = 0;
   int kv_heads = 0;  ///< divides q_heads; any ratio
+  int kv_splits =
+      0;  ///< decode: parts the keys are cut into at most; 0: chosen from the other bounds
 };
 
 /// What is real, in device memory, read by the kernel; every pointer may be null. Without offsets a
@@ -146,7 +148,7 @@ struct Workspace {
   void* data = nullptr;
   size_t bytes = 0;
 };
-inline constexpr size_t workspace_header_bytes = 1024;
+inline constexpr size_t workspace_header_bytes = 65536;
 
 namespace detail {
 /// A mask's, score's or KV source's own `check`, where it has one; else fine.

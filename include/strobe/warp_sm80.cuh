@@ -67,6 +67,24 @@ STROBE_DEVICE void round_p_rest(uint32_t (&rest)[4], const uint32_t (&p)[4], con
   }
 }
 
+template <class C>
+STROBE_DEVICE void copy(float (&to)[C::row_tiles][C::value_tiles][4],
+                        const float (&from)[C::row_tiles][C::value_tiles][4]) {
+  STROBE_UNROLL
+  for (int t = 0; t < C::row_tiles; ++t) {
+    STROBE_UNROLL
+    for (int n = 0; n < C::value_tiles; ++n) {
+      STROBE_UNROLL
+      for (int e = 0; e < 4; ++e) to[t][n][e] = from[t][n][e];
+    }
+  }
+}
+template <class C>
+STROBE_DEVICE void clear(float (&o)[C::row_tiles][C::value_tiles][4]) {
+  const float zero[C::row_tiles][C::value_tiles][4] = {};
+  copy<C>(o, zero);
+}
+
 template <int ValueTiles>
 STROBE_DEVICE void scale_rows(float (&o)[ValueTiles][4], const float (&factor)[2]) {
   STROBE_UNROLL
@@ -139,6 +157,21 @@ STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const
       }
       if (step.partial && !(exists && visible(row, k))) logit = negative_infinity();
     }
+  }
+}
+
+/// Q times the sign of a scale that is not positive, in shared memory: each thread turns the chunks
+/// it copied itself.
+template <class C>
+STROBE_DEVICE void apply_sign(unsigned char* q, float scale, int thread) {
+  const uint32_t keep = scale < 0.f ? 0xffffffffu : 0u, flip = scale < 0.f ? 0x80008000u : 0u;
+  for (int copy = thread; copy < C::q_bytes / tile::chunk_bytes; copy += C::threads) {
+    constexpr int chunks = tile::Swizzled<C::head_dim>::chunks;
+    auto* const chunk = reinterpret_cast<uint4*>(
+        q + tile::Swizzled<C::head_dim>::offset(copy / chunks, copy % chunks));
+    const uint4 v = *chunk;
+    *chunk = make_uint4((v.x & keep) ^ flip, (v.y & keep) ^ flip, (v.z & keep) ^ flip,
+                        (v.w & keep) ^ flip);
   }
 }
 

@@ -68,6 +68,7 @@ Status check_attention(const Attention& a) noexcept {
   if (!(s = check_length("bounds.kv_len", bounds.kv_len))) return s;
   if (!(s = check_length("bounds.q_heads", bounds.q_heads))) return s;
   if (!(s = check_length("bounds.kv_heads", bounds.kv_heads))) return s;
+  if (!(s = check_length("bounds.kv_splits", bounds.kv_splits))) return s;
   if (!(s = check_dim("head_dim", a.head_dim, Attention::compiled_head_dim, "HeadDim"))) return s;
   if (!(s = check_dim("value_dim", a.value_dim, Attention::compiled_value_dim, "ValueDim")))
     return s;

@@ -16,6 +16,7 @@
 #include "../attention.hpp"
 #include "../ptx/shared.cuh"
 #include "../schedule.hpp"
+#include "../state.cuh"
 #include "../tile/load.cuh"
 #include "../warp_sm80.cuh"
 
@@ -39,6 +40,7 @@ struct PrefillSm80 {
   static constexpr int value_dim = Attention::compiled_value_dim;
   static constexpr PrefillTile tile =
       Attention::policy_type::prefill(Family::sm80, head_dim, value_dim);
+  static constexpr int chunk = Attention::policy_type::reduction.chunk;
   static constexpr int block_q = tile.block_q;
   static constexpr int block_kv = tile.block_kv;
   static constexpr int threads = tile.warps * 32;
@@ -57,25 +59,12 @@ struct PrefillSm80 {
   static_assert(head_dim % 32 == 0 && head_dim <= 256, "HeadDim is 32, 64, 96, 128, 192 or 256");
   static_assert(value_dim % 32 == 0 && value_dim <= 256, "ValueDim is 32, 64, 96, 128, 192 or 256");
   static_assert(warp_rows == 16 || warp_rows == 32, "a warp owns 16 or 32 query rows");
+  static_assert(chunk % block_kv == 0,
+                "Reduction::fixed(keys): keys is a multiple of the key tile");
   static_assert(block_kv % 16 == 0, "a key tile is a multiple of 16");
   static_assert(shared_bytes <= 99 * 1024,
                 "sm_86, sm_89 and sm_120 have 99 kB of shared memory a block");
 };
-
-/// Q times the sign of a scale that is not positive, in shared memory: each thread turns the chunks
-/// it copied itself.
-template <class C>
-STROBE_DEVICE void apply_sign(unsigned char* q, float scale, int thread) {
-  const uint32_t keep = scale < 0.f ? 0xffffffffu : 0u, flip = scale < 0.f ? 0x80008000u : 0u;
-  for (int copy = thread; copy < C::q_bytes / tile::chunk_bytes; copy += C::threads) {
-    constexpr int chunks = tile::Swizzled<C::head_dim>::chunks;
-    auto* const chunk = reinterpret_cast<uint4*>(
-        q + tile::Swizzled<C::head_dim>::offset(copy / chunks, copy % chunks));
-    const uint4 v = *chunk;
-    *chunk = make_uint4((v.x & keep) ^ flip, (v.y & keep) ^ flip, (v.z & keep) ^ flip,
-                        (v.w & keep) ^ flip);
-  }
-}
 
 /// Grid: schedule.blocks() blocks along x. Dynamic shared memory: PrefillSm80::shared_bytes.
 template <class Attention>
@@ -108,6 +97,9 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
 
   float o[C::row_tiles][C::value_tiles][4] = {};
   OnlineSoftmax<C::row_tiles> softmax;
+  // Reduction::fixed: the chunks folded so far; o and softmax then hold the current chunk alone.
+  [[maybe_unused]] float total_o[C::chunk > 0 ? C::row_tiles : 1][C::value_tiles][4] = {};
+  [[maybe_unused]] OnlineSoftmax<C::row_tiles> total;
   // Without a score the scale is folded into the exponential, which needs it positive: Q takes the
   // sign, or the zero.
   const float scale_log2 =
@@ -131,7 +123,7 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
     ptx::cp_async_commit();
     if (!scores && params.scale <= 0.f) {
       ptx::cp_async_wait<0>();
-      apply_sign<C>(shared, params.scale, thread);
+      warp::apply_sign<C>(shared, params.scale, thread);
     }
 
     const uint32_t q_cursor = tile::a_cursor<C::head_dim>(q_smem, warp_row, lane);
@@ -167,11 +159,24 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
       }
       warp::multiply_pv<C, Attention::policy_type::precision>(o, s, softmax, scale_log2,
                                                               v_cursor + buffer * C::v_bytes);
+      if constexpr (C::chunk > 0) {
+        if (!next.valid || next.begin / C::chunk != step.begin / C::chunk) {
+          softmax.finish();
+          fold_tiles(total_o, total, o, softmax);
+          warp::clear<C>(o);
+          softmax = OnlineSoftmax<C::row_tiles>();
+        }
+      }
       step = next;
     }
   }
 
-  softmax.finish();
+  if constexpr (C::chunk == 0) {
+    softmax.finish();
+  } else {
+    softmax = total;
+    warp::copy<C>(o, total_o);
+  }
   STROBE_UNROLL
   for (int t = 0; t < C::row_tiles; ++t) {
     const int tile_row = first_row + warp_row + 16 * t;

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// Partial results of attention and how they fold: (m, l, O) of a row over some of its keys, m in
+// base-2 logits, O not yet divided by l. Layer: softmax. Folding is a left fold in key order with
+// every rounding written out, so that two kernels that fold the same partials get the same bits
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax", section 3.1).
+//
+// In memory a state is value_dim floats of O, then m, then l, padded to 16 bytes.
+#pragma once
+
+#include "softmax.cuh"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+
+STROBE_HOST_DEVICE constexpr int state_floats(int value_dim) { return value_dim + 4; }
+
+/// The factors of one fold: what the state so far and the partial are multiplied by.
+struct FoldFactors {
+  float m_log2;
+  float state;
+  float partial;
+};
+STROBE_DEVICE FoldFactors fold_factors(float m_log2, float partial_m_log2) {
+  const float raised = fmaxf(m_log2, partial_m_log2);
+  return {raised, ptx::exp2_approx(m_log2 - raised), ptx::exp2_approx(partial_m_log2 - raised)};
+}
+STROBE_DEVICE float fold(float state, float partial, const FoldFactors& f) {
+  return fmaf(state, f.state, multiply(partial, f.partial));
+}
+
+/// Folds the accumulators of one chunk (after softmax.finish()) into the totals of the same rows,
+/// register by register.
+template <int Tiles, int ValueTiles>
+STROBE_DEVICE void fold_tiles(float (&total_o)[Tiles][ValueTiles][4], OnlineSoftmax<Tiles>& total,
+                              const float (&o)[Tiles][ValueTiles][4],
+                              const OnlineSoftmax<Tiles>& chunk) {
+  STROBE_UNROLL
+  for (int t = 0; t < Tiles; ++t) {
+    STROBE_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const FoldFactors f = fold_factors(total.m_log2[t][h], chunk.m_log2[t][h]);
+      total.m_log2[t][h] = f.m_log2;
+      total.l[t][h] = fold(total.l[t][h], chunk.l[t][h], f);
+      STROBE_UNROLL
+      for (int n = 0; n < ValueTiles; ++n) {
+        STROBE_UNROLL
+        for (int e = 2 * h; e < 2 * h + 2; ++e)
+          total_o[t][n][e] = fold(total_o[t][n][e], o[t][n][e], f);
+      }
+    }
+  }
+}
+
+/// Writes the states of one warp's 16 rows, `rows` of them in row order, from its accumulators
+/// (after softmax.finish()).
+template <int ValueTiles>
+STROBE_DEVICE void store_states(float* rows, const float (&o)[ValueTiles][4],
+                                const OnlineSoftmax<1>& softmax, int lane) {
+  constexpr int value_dim = 8 * ValueTiles;
+  STROBE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    float* const state = rows + (lane / 4 + 8 * h) * state_floats(value_dim);
+    STROBE_UNROLL
+    for (int n = 0; n < ValueTiles; ++n)
+      *reinterpret_cast<float2*>(state + 8 * n + lane % 4 * 2) =
+          make_float2(o[n][2 * h], o[n][2 * h + 1]);
+    if (lane % 4 == 0)
+      *reinterpret_cast<float2*>(state + value_dim) =
+          make_float2(softmax.m_log2[0][h], softmax.l[0][h]);
+  }
+}
+
+/// The state of one row spread over a warp: each lane has value_dim / 32 neighbouring columns, all
+/// have m and l.
+template <int ValueDim>
+struct RowState {
+  static constexpr int columns = ValueDim / 32;
+  float o[columns] = {};
+  float m_log2 = least_logit;
+  float l = 0.f;
+
+  /// Folds the partial at `state` (shared or global memory) in. Called by a warp.
+  STROBE_DEVICE void fold_in(const float* state, int lane) {
+    const FoldFactors f = fold_factors(m_log2, state[ValueDim]);
+    m_log2 = f.m_log2;
+    l = fold(l, state[ValueDim + 1], f);
+    STROBE_UNROLL
+    for (int i = 0; i < columns; ++i) o[i] = fold(o[i], state[lane * columns + i], f);
+  }
+  STROBE_DEVICE void store_state(float* state, int lane) const {
+    STROBE_UNROLL
+    for (int i = 0; i < columns; ++i) state[lane * columns + i] = o[i];
+    if (lane == 0) {
+      state[ValueDim] = m_log2;
+      state[ValueDim + 1] = l;
+    }
+  }
+  /// The finished row, rounded to Out, and its LSE where `lse` is not null.
+  template <class Out>
+  STROBE_DEVICE void store(Out* row, int value_dim, float* lse, int lane) const {
+    const float normaliser = normaliser_of(l);
+    STROBE_UNROLL
+    for (int i = 0; i < columns; ++i) {
+      const int column = lane * columns + i;
+      if (column >= value_dim) break;
+      const float value = o[i] * normaliser;
+      if constexpr (sizeof(Out) == 2) {
+        const auto bits = static_cast<uint16_t>(ptx::pack2<Out>(value, 0.f));
+        *reinterpret_cast<uint16_t*>(row + column) = bits;
+      } else {
+        row[column] = value;
+      }
+    }
+    if (lse != nullptr && lane == 0) *lse = log_sum_exp_of(m_log2, l);
+  }
+};
+
+}  // namespace STROBE_ABI
+}  // namespace strobe
