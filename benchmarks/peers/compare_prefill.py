@@ -24,12 +24,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def build(torch):
+def build(torch, source="prefill_library.cu"):
     major, minor = torch.cuda.get_device_capability()
     target = f"{major}{minor}" + ("a" if major >= 9 else "")
-    out = pathlib.Path(tempfile.mkdtemp()) / "libstrobe_prefill.so"
+    out = pathlib.Path(tempfile.mkdtemp()) / f"lib{pathlib.Path(source).stem}.so"
     subprocess.run(["nvcc", "-std=c++17", "-O3", "-gencode", f"arch=compute_{target},code=sm_{target}", "--shared",
-                    "-Xcompiler", "-fPIC", f"-I{ROOT / 'include'}", str(ROOT / "benchmarks/peers/prefill_library.cu"),
+                    "-Xcompiler", "-fPIC", f"-I{ROOT / 'include'}", str(ROOT / "benchmarks/peers" / source),
                     "-o", str(out)], check=True)
     return out
 

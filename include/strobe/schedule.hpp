@@ -100,12 +100,13 @@ struct DecodeSchedule {
   detail::FastDivision by_group, by_kv_heads, by_row_blocks, by_parts;
 
   DecodeSchedule() = default;
-  /// chunk: keys of Reduction::fixed, or 0. bounds.kv_splits forces the number of parts.
-  DecodeSchedule(const Bounds& bounds, int sm_count, int block_rows, int chunk)
+  /// resident: blocks the device holds at once. chunk: keys of Reduction::fixed, or 0.
+  /// bounds.kv_splits forces the number of parts.
+  DecodeSchedule(const Bounds& bounds, int resident, int block_rows, int chunk)
       : group(bounds.q_heads / bounds.kv_heads),
         kv_heads(bounds.kv_heads),
         row_blocks(int(row_blocks_of(bounds, block_rows))),
-        parts(parts_of(bounds, sm_count, block_rows)),
+        parts(parts_of(bounds, resident, block_rows)),
         partials(chunk == 0 ? (parts > 1 ? parts : 0) : detail::ceil_div(bounds.kv_len, chunk)),
         by_group(group),
         by_kv_heads(kv_heads),
@@ -119,16 +120,29 @@ struct DecodeSchedule {
   static int64_t row_groups(const Bounds& bounds, int block_rows) {
     return row_blocks_of(bounds, block_rows) * bounds.kv_heads * bounds.batch;
   }
-  /// Enough parts for two blocks an SM, but none shorter than 128 keys.
-  static int parts_of(const Bounds& bounds, int sm_count, int block_rows) {
+  /// Blocks come in waves of `resident`. The fewest parts whose last wave is nearly as full as any
+  /// choice's (within a tenth, as FlashAttention-2 chooses its splits), none shorter than 128 keys;
+  /// one part once there are four waves of whole rows.
+  static int parts_of(const Bounds& bounds, int resident, int block_rows) {
     if (bounds.kv_splits > 0) return bounds.kv_splits;
     const int64_t groups = row_groups(bounds, block_rows);
-    const int64_t wanted = (2 * int64_t(sm_count) + groups - 1) / groups;
     const int64_t useful = detail::ceil_div(bounds.kv_len, 128);
-    return int(wanted < useful ? wanted : useful > 1 ? useful : 1);
+    if (groups >= 4 * int64_t(resident)) return 1;
+    const auto filled = [&](int64_t parts) {
+      const int64_t blocks = groups * parts, waves = (blocks + resident - 1) / resident;
+      return double(blocks) / double(waves * resident);
+    };
+    const int64_t most = 4 * int64_t(resident) / groups;
+    const int64_t limit = most < useful ? most : useful;
+    double best = 0;
+    for (int64_t parts = 1; parts <= limit; ++parts)
+      best = filled(parts) > best ? filled(parts) : best;
+    for (int64_t parts = 1; parts <= limit; ++parts)
+      if (filled(parts) >= 0.9 * best) return int(parts);
+    return 1;
   }
-  static int64_t blocks(const Bounds& bounds, int sm_count, int block_rows) {
-    return row_groups(bounds, block_rows) * parts_of(bounds, sm_count, block_rows);
+  static int64_t blocks(const Bounds& bounds, int resident, int block_rows) {
+    return row_groups(bounds, block_rows) * parts_of(bounds, resident, block_rows);
   }
 
   STROBE_HOST_DEVICE DecodeWork work(int block) const {

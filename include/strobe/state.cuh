@@ -70,48 +70,59 @@ STROBE_DEVICE void store_states(float* rows, const float (&o)[ValueTiles][4],
   }
 }
 
-/// The state of one row spread over a warp: each lane has value_dim / 32 neighbouring columns, all
-/// have m and l.
-template <int ValueDim>
-struct RowState {
-  static constexpr int columns = ValueDim / 32;
-  float o[columns] = {};
+/// Four neighbouring columns of one row, folded by one thread.
+struct ColumnState {
+  float o[4] = {};
   float m_log2 = least_logit;
   float l = 0.f;
 
-  /// Folds the partial at `state` (shared or global memory) in. Called by a warp.
-  STROBE_DEVICE void fold_in(const float* state, int lane) {
-    const FoldFactors f = fold_factors(m_log2, state[ValueDim]);
-    m_log2 = f.m_log2;
-    l = fold(l, state[ValueDim + 1], f);
-    STROBE_UNROLL
-    for (int i = 0; i < columns; ++i) o[i] = fold(o[i], state[lane * columns + i], f);
-  }
-  STROBE_DEVICE void store_state(float* state, int lane) const {
-    STROBE_UNROLL
-    for (int i = 0; i < columns; ++i) state[lane * columns + i] = o[i];
-    if (lane == 0) {
-      state[ValueDim] = m_log2;
-      state[ValueDim + 1] = l;
-    }
-  }
-  /// The finished row, rounded to Out, and its LSE where `lse` is not null.
-  template <class Out>
-  STROBE_DEVICE void store(Out* row, int value_dim, float* lse, int lane) const {
-    const float normaliser = normaliser_of(l);
-    STROBE_UNROLL
-    for (int i = 0; i < columns; ++i) {
-      const int column = lane * columns + i;
-      if (column >= value_dim) break;
-      const float value = o[i] * normaliser;
-      if constexpr (sizeof(Out) == 2) {
-        const auto bits = static_cast<uint16_t>(ptx::pack2<Out>(value, 0.f));
-        *reinterpret_cast<uint16_t*>(row + column) = bits;
-      } else {
-        row[column] = value;
+  /// Folds `count` partials in, `stride` floats apart, in order. `first` is the first state of the
+  /// row, in shared or global memory. Loads are issued eight at a time: they do not wait for each
+  /// other, only the short fold does.
+  template <int ValueDim>
+  STROBE_DEVICE void fold_in(const float* first, int64_t stride, int count, int column) {
+    constexpr int at_once = 8;
+    for (int i = 0; i < count; i += at_once) {
+      float4 partial[at_once];
+      float2 sums[at_once];
+      STROBE_UNROLL
+      for (int j = 0; j < at_once; ++j) {
+        const float* const state = first + detail::min_of(i + j, count - 1) * stride;
+        partial[j] = *reinterpret_cast<const float4*>(state + column);
+        sums[j] = *reinterpret_cast<const float2*>(state + ValueDim);
+      }
+      STROBE_UNROLL
+      for (int j = 0; j < at_once; ++j) {
+        if (i + j >= count) break;
+        const FoldFactors f = fold_factors(m_log2, sums[j].x);
+        m_log2 = f.m_log2;
+        l = fold(l, sums[j].y, f);
+        o[0] = fold(o[0], partial[j].x, f);
+        o[1] = fold(o[1], partial[j].y, f);
+        o[2] = fold(o[2], partial[j].z, f);
+        o[3] = fold(o[3], partial[j].w, f);
       }
     }
-    if (lse != nullptr && lane == 0) *lse = log_sum_exp_of(m_log2, l);
+  }
+  template <int ValueDim>
+  STROBE_DEVICE void store_state(float* state, int column) const {
+    *reinterpret_cast<float4*>(state + column) = make_float4(o[0], o[1], o[2], o[3]);
+    if (column == 0) *reinterpret_cast<float2*>(state + ValueDim) = make_float2(m_log2, l);
+  }
+  /// The finished columns, rounded to Out, and the row's LSE where `lse` is not null. `row` is
+  /// aligned to 16 bytes.
+  template <class Out>
+  STROBE_DEVICE void store(Out* row, float* lse, int column) const {
+    const float normaliser = normaliser_of(l);
+    if constexpr (sizeof(Out) == 2) {
+      *reinterpret_cast<uint2*>(row + column) =
+          make_uint2(ptx::pack2<Out>(o[0] * normaliser, o[1] * normaliser),
+                     ptx::pack2<Out>(o[2] * normaliser, o[3] * normaliser));
+    } else {
+      *reinterpret_cast<float4*>(row + column) =
+          make_float4(o[0] * normaliser, o[1] * normaliser, o[2] * normaliser, o[3] * normaliser);
+    }
+    if (lse != nullptr && column == 0) *lse = log_sum_exp_of(m_log2, l);
   }
 };
 

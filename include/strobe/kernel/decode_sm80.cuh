@@ -217,15 +217,19 @@ static __global__ void __launch_bounds__(128)
     store_states<C::value_tiles>(state, o[0], softmax, lane);
   };
 
-  // Output of one packed row from its folded state; called by the 32 threads of a warp, four
-  // columns each.
-  const auto finish_row = [&](int row, auto& folded) {
+  // Four columns of each row go to a thread, which folds them over teams or parts.
+  const auto for_columns = [&](auto fold_columns) {
+    constexpr int quads = C::value_dim / 4;
+    for (int i = thread; i < rows * quads; i += C::threads)
+      if (4 * (i % quads) < a.value_dim) fold_columns(i / quads, 4 * (i % quads));
+  };
+  const auto finish = [&](int row, int column, const ColumnState& folded) {
     const int packed = first_row + row, token = token_of(packed),
               head = first_head + packed - token * schedule.group;
-    folded.template store<typename Attention::output_type>(
-        a.o.row(sequence.batch, sequence.q_begin + token, head), a.value_dim,
+    folded.store(
+        a.o.row(sequence.batch, sequence.q_begin + token, head),
         a.lse.data == nullptr ? nullptr : a.lse.row(sequence.batch, sequence.q_begin + token, head),
-        lane);
+        column);
   };
 
   const int64_t row_group =
@@ -242,16 +246,16 @@ static __global__ void __launch_bounds__(128)
            states + (warp_index * 16) * state_size);
     __syncthreads();
     end_partial = parts.count;
-    for (int row = warp_index; row < rows; row += 4) {
-      RowState<C::value_dim> folded;
-      for (int t = 0; t < C::teams; ++t)
-        folded.fold_in(states + (t * C::rows + row) * state_size, lane);
+    for_columns([&](int row, int column) {
+      ColumnState folded;
+      folded.fold_in<C::value_dim>(states + row * state_size, C::rows * state_size, C::teams,
+                                   column);
       if (parts.count == 1) {
-        finish_row(row, folded);
+        finish(row, column, folded);
       } else {
-        folded.store_state(partial_of(work.part, row), lane);
+        folded.store_state<C::value_dim>(partial_of(work.part, row), column);
       }
-    }
+    });
     if (parts.count == 1) return;
   } else {
     // A partial a chunk, whoever computes it.
@@ -271,11 +275,12 @@ static __global__ void __launch_bounds__(128)
                uint32_t(parts.count - 1);
   __syncthreads();
   if (!*is_last) return;
-  for (int row = warp_index; row < rows; row += 4) {
-    RowState<C::value_dim> folded;
-    for (int i = first_partial; i < end_partial; ++i) folded.fold_in(partial_of(i, row), lane);
-    finish_row(row, folded);
-  }
+  for_columns([&](int row, int column) {
+    ColumnState folded;
+    folded.fold_in<C::value_dim>(partial_of(first_partial, row), int64_t(C::rows) * state_size,
+                                 end_partial - first_partial, column);
+    finish(row, column, folded);
+  });
 #else
   __trap();  // never launched: the host entry looks at what was compiled before it launches
 #endif
