@@ -89,12 +89,12 @@ static Status check_decode(const Attention& a, const Device& device) noexcept {
   if (blocks > 0x7fffffff)
     return unsupported() << "bounds need " << blocks
                          << " thread blocks; a launch has at most 2147483647";
-  const int64_t groups = DecodeSchedule::row_groups(a.bounds, rows);
-  if (decode_schedule<Attention>(a.bounds, device).partials > 0 &&
-      groups > int64_t(workspace_header_bytes / 4))
-    return unsupported() << "bounds need " << groups << " arrival counters; a workspace has "
+  const DecodeSchedule schedule = decode_schedule<Attention>(a.bounds, device);
+  const int64_t counters = DecodeSchedule::row_groups(a.bounds, rows) * schedule.counters;
+  if (schedule.partials > 0 && counters > int64_t(workspace_header_bytes / 4))
+    return unsupported() << "bounds need " << counters << " arrival counters; a workspace has "
                          << uint64_t(workspace_header_bytes / 4)
-                         << ": fewer sequences a call, or bounds.kv_splits = 1";
+                         << ": fewer sequences a call, or fewer bounds.kv_splits";
   return {};
 }
 

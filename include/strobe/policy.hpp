@@ -70,7 +70,7 @@ struct DefaultPolicy {
   static constexpr DecodeTile decode(Family, int head_dim, int value_dim) {
     const int width = head_dim > value_dim ? head_dim : value_dim;
     if (width <= 64) return {32, 4};
-    if (width <= 128) return {16, 4};
+    if (width <= 128) return {16, 5};
     return {16, 2};
   }
 };

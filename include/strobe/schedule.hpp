@@ -79,24 +79,21 @@ struct DecodeParts {
     const int64_t first = begin + int64_t(part) * length;
     return {int(first < end ? first : end), int(first + length < end ? first + length : end)};
   }
-  /// A team's share of a part: whole tiles, in order.
-  STROBE_HOST_DEVICE static Span team_keys(Span part, int team, int teams, int block_kv) {
-    const int share =
-        detail::ceil_div(detail::ceil_div(part.end - part.begin, block_kv), teams) * block_kv;
-    const int first = detail::min_of(part.begin + team * share, part.end);
-    return {first, detail::min_of(first + share, part.end)};
-  }
 };
 
 /// Work of a decode launch. Rows of a sequence are packed, row = token * group + head of the group,
 /// and cut into blocks; the keys are cut into at most `parts` parts. The launch follows the bounds,
 /// the parts that do something the real lengths.
 struct DecodeSchedule {
+  static constexpr int fan =
+      16;  ///< partials folded at once: leaves of a node of the tree over the parts
+
   int group = 1;
   int kv_heads = 0;
   int row_blocks = 0;
   int parts = 1;
   int partials = 0;  ///< states kept in the workspace for each row of a block
+  int counters = 1;  ///< arrival counters a row group: the nodes of the tree
   detail::FastDivision by_group, by_kv_heads, by_row_blocks, by_parts;
 
   DecodeSchedule() = default;
@@ -107,12 +104,21 @@ struct DecodeSchedule {
         kv_heads(bounds.kv_heads),
         row_blocks(int(row_blocks_of(bounds, block_rows))),
         parts(parts_of(bounds, resident, block_rows)),
-        partials(chunk == 0 ? (parts > 1 ? parts : 0) : detail::ceil_div(bounds.kv_len, chunk)),
+        partials(chunk > 0   ? detail::ceil_div(bounds.kv_len, chunk)
+                 : parts > 1 ? parts + nodes_of(parts)
+                             : 0),
+        counters(chunk == 0 ? nodes_of(parts) : 1),
         by_group(group),
         by_kv_heads(kv_heads),
         by_row_blocks(row_blocks),
         by_parts(parts) {}
 
+  static constexpr int nodes_of(int parts) {
+    int nodes = 0;
+    do nodes += parts = detail::ceil_div(parts, fan);
+    while (parts > 1);
+    return nodes;
+  }
   static int64_t row_blocks_of(const Bounds& bounds, int block_rows) {
     const int64_t rows = int64_t(bounds.q_len) * (bounds.q_heads / bounds.kv_heads);
     return (rows + block_rows - 1) / block_rows;

@@ -77,23 +77,25 @@ struct ColumnState {
   float l = 0.f;
 
   /// Folds `count` partials in, `stride` floats apart, in order. `first` is the first state of the
-  /// row, in shared or global memory. Loads are issued eight at a time: they do not wait for each
-  /// other, only the short fold does.
-  template <int ValueDim>
+  /// row, in shared or global memory. Loads are issued AtOnce at a time; past the end stands a
+  /// state without keys, which changes nothing, so that no branch keeps one fold from overlapping
+  /// the next.
+  template <int ValueDim, int AtOnce>
   STROBE_DEVICE void fold_in(const float* first, int64_t stride, int count, int column) {
-    constexpr int at_once = 8;
-    for (int i = 0; i < count; i += at_once) {
-      float4 partial[at_once];
-      float2 sums[at_once];
+    for (int i = 0; i < count; i += AtOnce) {
+      float4 partial[AtOnce];
+      float2 sums[AtOnce];
       STROBE_UNROLL
-      for (int j = 0; j < at_once; ++j) {
-        const float* const state = first + detail::min_of(i + j, count - 1) * stride;
-        partial[j] = *reinterpret_cast<const float4*>(state + column);
-        sums[j] = *reinterpret_cast<const float2*>(state + ValueDim);
+      for (int j = 0; j < AtOnce; ++j) {
+        const float* const state = first + (i + j) * stride;
+        const bool exists = i + j < count;
+        partial[j] = exists ? *reinterpret_cast<const float4*>(state + column)
+                            : make_float4(0.f, 0.f, 0.f, 0.f);
+        sums[j] = exists ? *reinterpret_cast<const float2*>(state + ValueDim)
+                         : make_float2(least_logit, 0.f);
       }
       STROBE_UNROLL
-      for (int j = 0; j < at_once; ++j) {
-        if (i + j >= count) break;
+      for (int j = 0; j < AtOnce; ++j) {
         const FoldFactors f = fold_factors(m_log2, sums[j].x);
         m_log2 = f.m_log2;
         l = fold(l, sums[j].y, f);

@@ -43,6 +43,18 @@ enum class Storage {
 
 enum class Poison { nan, infinity };
 
+/// Pages of a problem whose instance has a Paged source; not looked at otherwise. Paddings are
+/// elements and hold poison, as do free pages and slots.
+struct Paging {
+  int page_size = 16;
+  uint64_t shuffle = 1;  ///< order of the pages; 0: ascending
+  bool csr = false;
+  bool interleaved = false;          ///< one pool [page][K or V][..]
+  Order order = Order::token_major;  ///< inside a page
+  int page_pad = 0;                  ///< after every page of K; V's is three times that
+  int pool_pages = 0;                ///< 0: as many as needed and 3 more
+};
+
 using Values = std::function<float(int batch, int token, int head, int dim)>;
 
 struct Problem {
@@ -53,6 +65,7 @@ struct Problem {
   int kv_heads = 1;
   int head_dim = 0;   ///< 0: the compiled width
   int value_dim = 0;  ///< 0: the compiled width
+  int kv_splits = 0;  ///< of decode; 0: its own choice
   strobe::Scale scale;
 
   std::vector<int> q_lens, kv_lens;        ///< device lengths; empty: null
@@ -63,10 +76,12 @@ struct Problem {
   Input input = Input::normal;
   Values q_values, k_values, v_values;  ///< where set, instead of `input`
   uint64_t seed = 1;
+  std::vector<int> like;  ///< sequence b gets the numbers of sequence like[b]; empty: of b
   bool lse = true;
 
   Layout q, k, v, o, lse_layout;
   Storage storage = Storage::separate;
+  Paging paging;
   Poison poison = Poison::nan;  ///< what lies where nothing valid lives
 
   int rows_checked = 0;  ///< a head: the first 2, the last 2 and random ones up to this; 0: all
@@ -192,17 +207,19 @@ Numbers make_numbers(const Problem& p) {
   n.v.resize(size_t(p.batch * n.kv_rows * p.kv_heads * p.value_dim));
   for (int b = 0; b < p.batch; ++b) {
     const Extent e = extent_of(p, b);
+    const int numbers_of = p.like.empty() ? b : p.like[size_t(b)];
     const auto fill = [&](int which, int heads, int len, int dims, const Values& values,
                           std::vector<float>& to, auto at) {
       for (int h = 0; h < heads; ++h) {
         for (int t = 0; t < len; ++t) {
           // Seeded by row, so that a token's numbers depend neither on how many follow it nor on
           // the batch's other lengths: results of different problems can be compared.
-          Random random(p.seed + uint64_t(which) * 1000003u + uint64_t(b) * 7919u +
+          Random random(p.seed + uint64_t(which) * 1000003u + uint64_t(numbers_of) * 7919u +
                         uint64_t(h) * 104729u + (uint64_t(t) << 32));
           for (int d = 0; d < dims; ++d)
-            to[size_t(at(b, t, h) + d)] = round_through<T>(
-                values ? values(b, t, h, d) : detail::input_value(p.input, which, random, t, h, d));
+            to[size_t(at(b, t, h) + d)] =
+                round_through<T>(values ? values(numbers_of, t, h, d)
+                                        : detail::input_value(p.input, which, random, t, h, d));
         }
       }
     };
@@ -230,6 +247,7 @@ inline std::string describe(const Problem& p) {
   };
   out << "batch " << p.batch << ", q_len " << p.q_len << ", kv_len " << p.kv_len << ", heads "
       << p.q_heads << "/" << p.kv_heads << ", dims " << p.head_dim << "/" << p.value_dim;
+  if (p.kv_splits != 0) out << ", kv_splits " << p.kv_splits;
   if (p.scale.given) out << ", scale " << p.scale.value;
   list("q_lens", p.q_lens);
   list("kv_lens", p.kv_lens);

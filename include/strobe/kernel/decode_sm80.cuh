@@ -33,7 +33,7 @@ struct DecodeParams {
   Attention attention;
   DecodeSchedule schedule;
   float scale;
-  uint32_t* arrivals;  ///< a counter a row group, 0 before and after every call
+  uint32_t* arrivals;  ///< schedule.counters a row group, 0 before and after every call
   float* partials;     ///< [row group][part or chunk][row][value_dim + 2]; see state.cuh
 };
 
@@ -75,7 +75,7 @@ struct DecodeSm80 {
 
 /// Grid: schedule.blocks along x. Dynamic shared memory: DecodeSm80::shared_bytes.
 template <class Attention, int RowWarps>
-static __global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(128, 3)
     decode_sm80(const __grid_constant__ DecodeParams<Attention> params) {
 #if STROBE_HAS_SM80
   using C = DecodeSm80<Attention, RowWarps>;
@@ -132,9 +132,14 @@ static __global__ void __launch_bounds__(128)
                    first_head + first_row + r - token * schedule.group);
   });
   ptx::cp_async_commit();
-  ptx::cp_async_wait<0>();
-  if (!scores && params.scale <= 0.f) warp::apply_sign<C>(shared, params.scale, thread);
-  __syncthreads();
+  bool q_ready = false;
+  const auto await_q = [&] {  // once, by the whole block, with the first keys already on their way
+    if (q_ready) return;
+    q_ready = true;
+    ptx::cp_async_wait<C::slots>();
+    if (!scores && params.scale <= 0.f) warp::apply_sign<C>(shared, params.scale, thread);
+    __syncthreads();
+  };
   const uint32_t q_cursor = tile::a_cursor<C::head_dim>(q_smem, warp_row, lane);
 
   // The two rows of this thread: where they stand, and their heads' scores.
@@ -154,12 +159,20 @@ static __global__ void __launch_bounds__(128)
   const tile::AsyncLoader<C::block_kv, C::value_dim, C::team_threads> load_v(team_thread,
                                                                              a.value_dim);
 
-  // Sums up the keys [begin, end) and leaves the state of this warp's 16 rows at `state`.
-  const auto attend = [&](Span keys, float* state) {
+  // Sums up this team's tiles of `keys`, every `sharers`-th from the `share`-th on, and leaves the
+  // state of this warp's 16 rows at `state`. Teams take turns by tiles and not by stretches: the
+  // block then reads one stretch of memory, not four.
+  const auto attend = [&](Span keys, int share, int sharers, float* state) {
     const auto next_in = [&](int k) {
-      TileStep step = k < keys.end ? next_tile(mask, k, sequence.kv_len, C::block_kv) : TileStep{};
-      step.valid = step.valid && step.begin < keys.end;
-      return step;
+      while (k < keys.end) {
+        const TileStep step = next_tile(mask, k, sequence.kv_len, C::block_kv);
+        if (!step.valid || step.begin >= keys.end) break;
+        const int ahead =
+            (share + sharers - (step.begin - keys.begin) / C::block_kv % sharers) % sharers;
+        if (ahead == 0) return step;
+        k = step.begin + ahead * C::block_kv;
+      }
+      return TileStep{};
     };
     TileStep fetch = next_in(keys.begin), step = fetch;
     bool fetch_value = false;
@@ -195,6 +208,7 @@ static __global__ void __launch_bounds__(128)
     float o[1][C::value_tiles][4] = {};
     OnlineSoftmax<1> softmax;
     for (int i = 0; i < C::slots; ++i) issue();
+    await_q();
     for (; step.valid; step = next_in(step.begin + C::block_kv)) {
       float s[1][C::key_tiles][4] = {};
       warp::multiply_qk<C>(s, q_cursor, tile::k_cursor<C::head_dim>(arrive(), lane));
@@ -239,17 +253,14 @@ static __global__ void __launch_bounds__(128)
     return params.partials + ((row_group * schedule.partials + index) * C::rows + row) * state_size;
   };
 
-  int first_partial = 0, end_partial;
   if constexpr (C::chunk == 0) {
     // The teams' shares of the part, then one state a row for the block.
-    attend(parts.team_keys(part, team, C::teams, C::block_kv),
-           states + (warp_index * 16) * state_size);
+    attend(part, team, C::teams, states + (warp_index * 16) * state_size);
     __syncthreads();
-    end_partial = parts.count;
     for_columns([&](int row, int column) {
       ColumnState folded;
-      folded.fold_in<C::value_dim>(states + row * state_size, C::rows * state_size, C::teams,
-                                   column);
+      folded.fold_in<C::value_dim, C::teams>(states + row * state_size, C::rows * state_size,
+                                             C::teams, column);
       if (parts.count == 1) {
         finish(row, column, folded);
       } else {
@@ -261,26 +272,53 @@ static __global__ void __launch_bounds__(128)
     // A partial a chunk, whoever computes it.
     const int first_chunk = part.begin / C::chunk, end_chunk = detail::ceil_div(part.end, C::chunk);
     for (int c = first_chunk + team; c < end_chunk; c += C::teams)
-      attend(Span{c * C::chunk, detail::min_of((c + 1) * C::chunk, sequence.kv_len)},
+      attend(Span{c * C::chunk, detail::min_of((c + 1) * C::chunk, sequence.kv_len)}, 0, 1,
              partial_of(c, warp_row));
-    first_partial = parts.begin / C::chunk;
-    end_partial = detail::ceil_div(sequence.kv_len, C::chunk);
+    if (!q_ready) {  // a team without a chunk still owes the block its barrier
+      ptx::cp_async_wait<0>();
+      await_q();
+    }
   }
 
-  // The last block of the row group to arrive folds all partials, in order.
-  __syncthreads();
+  // Folding the partials. fast: a tree over the parts, `fan` leaves a node; the last block to
+  // arrive at a node folds it, keeps the result behind the parts' and goes on to the next level.
+  // fixed: one node, all chunks in order.
+  constexpr int fan = DecodeSchedule::fan;
   bool* const is_last = reinterpret_cast<bool*>(shared);
-  if (thread == 0)
-    *is_last = ptx::atomic_inc_acq_rel(params.arrivals + row_group, uint32_t(parts.count - 1)) ==
-               uint32_t(parts.count - 1);
-  __syncthreads();
-  if (!*is_last) return;
-  for_columns([&](int row, int column) {
-    ColumnState folded;
-    folded.fold_in<C::value_dim>(partial_of(first_partial, row), int64_t(C::rows) * state_size,
-                                 end_partial - first_partial, column);
-    finish(row, column, folded);
-  });
+  int index = work.part, leaves = parts.count, first_leaf = 0, first_node = 0;
+  while (true) {
+    const bool root = C::chunk > 0 || leaves <= fan;
+    const int node = root ? 0 : index / fan;
+    const int arrivals = root ? leaves : detail::min_of(fan, leaves - node * fan);
+    __syncthreads();
+    if (thread == 0) {
+      uint32_t* const counter = params.arrivals + row_group * schedule.counters + first_node + node;
+      *is_last = ptx::atomic_inc_acq_rel(counter, uint32_t(arrivals - 1)) == uint32_t(arrivals - 1);
+    }
+    __syncthreads();
+    if (!*is_last) return;
+    const int first =
+        C::chunk > 0 ? parts.begin / detail::max_of(C::chunk, 1) : first_leaf + node * fan;
+    const int count = C::chunk > 0
+                          ? detail::ceil_div(sequence.kv_len, detail::max_of(C::chunk, 1)) - first
+                          : arrivals;
+    for_columns([&](int row, int column) {
+      ColumnState folded;
+      folded.fold_in<C::value_dim, fan>(partial_of(first, row), int64_t(C::rows) * state_size,
+                                        count, column);
+      if (root) {
+        finish(row, column, folded);
+      } else {
+        folded.store_state<C::value_dim>(partial_of(schedule.parts + first_node + node, row),
+                                         column);
+      }
+    });
+    if (root) return;
+    index = node;
+    first_leaf = schedule.parts + first_node;
+    first_node += detail::ceil_div(leaves, fan);
+    leaves = detail::ceil_div(leaves, fan);
+  }
 #else
   __trap();  // never launched: the host entry looks at what was compiled before it launches
 #endif
