@@ -104,7 +104,7 @@ struct DecodeSchedule {
         kv_heads(bounds.kv_heads),
         row_blocks(int(row_blocks_of(bounds, block_rows))),
         parts(parts_of(bounds, resident, block_rows)),
-        partials(chunk > 0   ? detail::ceil_div(bounds.kv_len, chunk)
+        partials(chunk > 0   ? detail::max_of(detail::ceil_div(bounds.kv_len, chunk), 1)
                  : parts > 1 ? parts + nodes_of(parts)
                              : 0),
         counters(chunk == 0 ? nodes_of(parts) : 1),
@@ -159,7 +159,7 @@ struct DecodeSchedule {
   }
   /// first_key: where the mask's walk begins, a multiple of the key tile.
   STROBE_HOST_DEVICE DecodeParts cut(int first_key, int kv_len, int block_kv, int chunk) const {
-    const int unit = chunk > 0 ? chunk : detail::max_of(block_kv, 128);
+    const int unit = chunk > 0 ? chunk : detail::ceil_div(128, block_kv) * block_kv;
     const int begin = chunk > 0 ? first_key / chunk * chunk : first_key;
     const int units = detail::ceil_div(detail::max_of(kv_len - begin, 0), unit);
     const int each = detail::ceil_div(units, parts);

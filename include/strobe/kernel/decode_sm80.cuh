@@ -297,15 +297,16 @@ static __global__ void __launch_bounds__(128, 3)
     }
     __syncthreads();
     if (!*is_last) return;
-    const int first =
+    const int first_partial =
         C::chunk > 0 ? parts.begin / detail::max_of(C::chunk, 1) : first_leaf + node * fan;
-    const int count = C::chunk > 0
-                          ? detail::ceil_div(sequence.kv_len, detail::max_of(C::chunk, 1)) - first
-                          : arrivals;
+    const int count =
+        C::chunk > 0
+            ? detail::ceil_div(sequence.kv_len, detail::max_of(C::chunk, 1)) - first_partial
+            : arrivals;
     for_columns([&](int row, int column) {
       ColumnState folded;
-      folded.fold_in<C::value_dim, fan>(partial_of(first, row), int64_t(C::rows) * state_size,
-                                        count, column);
+      folded.fold_in<C::value_dim, fan>(partial_of(first_partial, row),
+                                        int64_t(C::rows) * state_size, count, column);
       if (root) {
         finish(row, column, folded);
       } else {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// Append: new K and V rows into a strided or paged cache, optionally with rotary embedding of K and
+// Q. Layer: host entry.
+#pragma once
+
+#include "attention.hpp"
+#include "detail/check.hpp"
+#include "detail/launch.cuh"
+#include "device.cuh"
+#include "kernel/append.cuh"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+
+/// Rotary embedding from tables. dim: leading elements of a row that are rotated, a multiple of 16,
+/// 0 for none. cos, sin: device memory, fp32, [positions, dim / 2], rows `stride` floats apart.
+/// NeoX pairs element i with i + dim / 2, interleaved 2i with 2i + 1.
+struct Rotary {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  int64_t stride = 0;
+  int dim = 0;
+  bool interleaved = false;
+};
+
+/// The new tokens of each sequence are its last ones: with the same bounds and lengths as the
+/// attention that follows (kv_lens counts them already), row i stands at position i + kv_len -
+/// q_len, and its K and V rows go there.
+template <class T, class Kv = Strided<T>>
+struct Append {
+  using element_type = T;
+  View<const T> k;  ///< [batch, q_len, kv_heads, head_dim], new rows, before rotation
+  View<const T> v;  ///< [batch, q_len, kv_heads, value_dim]
+  Kv cache;         ///< what attention reads; written here
+  View<T> q;        ///< [batch, q_len, q_heads, head_dim], rotated in place; data may be null
+  Rotary rotary;
+  Bounds bounds;
+  Lengths lengths;
+  int head_dim = 0;
+  int value_dim = 0;
+};
+
+/// Appends on `stream`. Asynchronous, capturable, allocates nothing; positions are read on the
+/// device. New rows must not overlap the cache. A row whose position is below 0 is dropped. Errors:
+/// invalid, unsupported, launch_failed.
+template <class T, class Kv>
+static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t stream) noexcept {
+  using namespace detail;
+  static_assert(sizeof(T) == 2, "elements are __half or __nv_bfloat16");
+  const Bounds& bounds = a.bounds;
+  Status s;
+  if (!(s = check_length("bounds.batch", bounds.batch))) return s;
+  if (!(s = check_length("bounds.q_len", bounds.q_len))) return s;
+  if (!(s = check_length("bounds.kv_len", bounds.kv_len))) return s;
+  if (!(s = check_length("bounds.q_heads", bounds.q_heads))) return s;
+  if (!(s = check_length("bounds.kv_heads", bounds.kv_heads))) return s;
+  if (!(s = check_dim("head_dim", a.head_dim, max_length, "any"))) return s;
+  if (!(s = check_dim("value_dim", a.value_dim, max_length, "any"))) return s;
+  if (a.rotary.dim < 0 || a.rotary.dim % 16 != 0 || a.rotary.dim > a.head_dim)
+    return invalid() << "rotary.dim is " << a.rotary.dim
+                     << "; it must be a multiple of 16 from 0 to head_dim, " << a.head_dim;
+  if (a.rotary.dim > 0) {
+    if (a.rotary.cos == nullptr) return invalid() << "rotary.cos is null";
+    if (a.rotary.sin == nullptr) return invalid() << "rotary.sin is null";
+    if (a.rotary.stride < a.rotary.dim / 2)
+      return invalid() << "rotary.stride is " << a.rotary.stride << "; a row has "
+                       << a.rotary.dim / 2 << " floats";
+  }
+  if (!(s = check_device(device))) return s;
+  if (bounds.batch == 0 || bounds.q_len == 0 || bounds.kv_len == 0) return {};
+  const bool packed = a.lengths.q_offsets != nullptr;
+  const Extents rows{packed ? 1 : bounds.batch, packed ? 2 : bounds.q_len, bounds.kv_heads};
+  if (bounds.kv_heads > 0) {
+    if (!(s = check_view("k", a.k, rows, false, 16))) return s;
+    if (!(s = check_view("v", a.v, rows, false, 16))) return s;
+    if (!(s = a.cache.check(bounds, a.lengths))) return s;
+  }
+  if (a.q.data != nullptr &&
+      !(s = check_view("q", a.q, {rows.batch, rows.token, bounds.q_heads}, true, 16)))
+    return s;
+  const int64_t blocks = int64_t(bounds.batch) * bounds.q_len;
+  if (blocks > 0x7fffffff)
+    return unsupported() << "bounds.batch * bounds.q_len is " << blocks << "; at most 2147483647";
+  static ReadyDevices ready{0};
+  if (!(s = prepare(&kernel::append_rows<Append<T, Kv>>, 0, device, ready))) return s;
+  return launch(&kernel::append_rows<Append<T, Kv>>, int(blocks), kernel::append_threads, 0, stream,
+                a);
+}
+
+}  // namespace STROBE_ABI
+}  // namespace strobe
