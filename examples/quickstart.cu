@@ -3,6 +3,8 @@
 // layer, 384 tokens of English), checked row by row against fp64: the output, the log-sum-exp and
 // how long it takes. The same source is built by nvcc for a GPU and by the host compiler for the
 // CPU; examples/quickstart.sh picks.
+#include <strobe/append.cuh>
+#include <strobe/decode.cuh>
 #include <strobe/prefill.cuh>
 
 #include <cmath>
@@ -105,6 +107,72 @@ bool run_layer(const char* file, const strobe::Device& device) {
   return right;
 }
 
+/// The last tokens of the text one by one, as a model generates them: append the token's K and V to
+/// a cache, then attend. With Reduction::fixed every step gives exactly the row that prefill gave,
+/// bit for bit.
+bool decode_layer(const char* file, const strobe::Device& device) {
+  using Attention = strobe::Attention<__half, head_dim, strobe::Causal, strobe::Strided<__half>,
+                                      strobe::NoScore, head_dim, __half, strobe::FixedPolicy<256>>;
+  const strobe_test::RealTensors t =
+      strobe_test::load_real_tensors(std::string(STROBE_DATA_DIR "/") + file);
+  const int steps = 16, known = t.tokens - steps;
+  const size_t q_row = size_t(t.q_heads) * head_dim, kv_row = size_t(t.kv_heads) * head_dim;
+  const example::Array<__half> q(t.q), k(t.k), v(t.v), o(t.q.size()), step_o(t.q.size());
+
+  Attention whole;
+  whole.q = strobe::token_major<const __half>(q.data(), t.tokens, t.q_heads, head_dim);
+  whole.kv.k = strobe::token_major<const __half>(k.data(), t.tokens, t.kv_heads, head_dim);
+  whole.kv.v = strobe::token_major<const __half>(v.data(), t.tokens, t.kv_heads, head_dim);
+  whole.o = strobe::token_major(o.data(), t.tokens, t.q_heads, head_dim);
+  whole.bounds = {1, t.tokens, t.tokens, t.q_heads, t.kv_heads};
+  example::require(strobe::prefill(whole, device, strobe::Workspace{}, nullptr));
+
+  // The cache knows the tokens before; the rest of it is NaN, which must never reach a result.
+  std::vector<uint16_t> dead_k(t.k), dead_v(t.v);
+  std::fill(dead_k.begin() + std::ptrdiff_t(size_t(known) * kv_row), dead_k.end(),
+            uint16_t(0x7e00));
+  std::fill(dead_v.begin() + std::ptrdiff_t(size_t(known) * kv_row), dead_v.end(),
+            uint16_t(0x7e00));
+  const example::Array<__half> k_cache(dead_k), v_cache(dead_v);
+  std::vector<int> lens;
+  for (int i = 0; i < steps; ++i) lens.push_back(known + i + 1);
+  const example::Array<int> kv_lens(lens);
+
+  Attention step;
+  step.kv.k = strobe::token_major<const __half>(k_cache.data(), t.tokens, t.kv_heads, head_dim);
+  step.kv.v = strobe::token_major<const __half>(v_cache.data(), t.tokens, t.kv_heads, head_dim);
+  step.bounds = {1, 1, t.tokens, t.q_heads, t.kv_heads};
+  const size_t bytes = strobe::decode_workspace_bytes<Attention>(step.bounds, device);
+  const example::Array<unsigned char> scratch(bytes > 0 ? bytes : 1);
+  const strobe::Workspace workspace{bytes > 0 ? scratch.data() : nullptr, bytes};
+  example::require(strobe::init_workspace(workspace, nullptr));
+
+  for (int i = 0; i < steps; ++i) {
+    const size_t token = size_t(known + i);
+    strobe::Append<__half> append;
+    append.k =
+        strobe::token_major<const __half>(k.data() + token * kv_row, 1, t.kv_heads, head_dim);
+    append.v =
+        strobe::token_major<const __half>(v.data() + token * kv_row, 1, t.kv_heads, head_dim);
+    append.cache = step.kv;
+    append.bounds = step.bounds;
+    append.head_dim = append.value_dim = head_dim;
+    step.q = strobe::token_major<const __half>(q.data() + token * q_row, 1, t.q_heads, head_dim);
+    step.o = strobe::token_major(step_o.data() + token * q_row, 1, t.q_heads, head_dim);
+    step.lengths.kv_lens = append.lengths.kv_lens = kv_lens.data() + i;
+    example::require(strobe::append(append, device, nullptr));
+    example::require(strobe::decode(step, device, workspace, nullptr));
+  }
+
+  const std::vector<__half> row_by_row = step_o.to_host(), at_once = o.to_host();
+  const size_t first = size_t(known) * q_row;
+  const bool same = std::memcmp(&row_by_row[first], &at_once[first],
+                                (at_once.size() - first) * sizeof(__half)) == 0;
+  std::printf("%-22s last %d tokens decoded one by one from a cache: %s\n", file, steps,
+              same ? "bit for bit what prefill gave" : "DIFFERENT from prefill");
+  return same;
+}
+
 }  // namespace
 
 int main() {
@@ -118,5 +186,6 @@ int main() {
   std::printf("kernel: %s\n", choice.text);
   const bool early = run_layer("smollm2_layer01.bin", device);
   const bool late = run_layer("smollm2_layer28.bin", device);
-  return early && late ? 0 : 1;
+  const bool decoded = decode_layer("smollm2_layer28.bin", device);
+  return early && late && decoded ? 0 : 1;
 }

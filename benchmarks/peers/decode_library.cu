@@ -12,7 +12,7 @@ using namespace strobe;
 struct Call {
   const __half *q, *k, *v;
   __half* o;
-  int batch, kv_len, q_heads, kv_heads;
+  int batch, kv_len, capacity, q_heads, kv_heads;
   const int *kv_lens, *table;
   int page_size;
   int splits;
@@ -32,8 +32,8 @@ Status run(const Call& c, size_t* bytes) {
     a.kv.page_size = c.page_size;
     a.kv.table_stride = (c.kv_len + c.page_size - 1) / c.page_size;
   } else {
-    a.kv.k = head_major(c.k, c.kv_heads, c.kv_len, HeadDim);
-    a.kv.v = head_major(c.v, c.kv_heads, c.kv_len, HeadDim);
+    a.kv.k = head_major(c.k, c.kv_heads, c.capacity, HeadDim);
+    a.kv.v = head_major(c.v, c.kv_heads, c.capacity, HeadDim);
   }
   a.bounds = {c.batch, 1, c.kv_len, c.q_heads, c.kv_heads, c.splits};
   a.lengths.kv_lens = c.kv_lens;
@@ -59,18 +59,20 @@ Status run(const char* variant, const Call& c, size_t* bytes) {
 
 }  // namespace
 
-/// 0, or 1 with a sentence in `text` (248 bytes). With `bytes` given: only the workspace size.
+/// kv_len: the bound; capacity: tokens a strided cache has room for. 0, or 1 with a sentence in
+/// `text` (248 bytes). With `bytes` given: only the workspace size.
 extern "C" int strobe_decode(const char* variant, int head_dim, const void* q, const void* k,
-                             const void* v, void* o, int batch, int kv_len, int q_heads,
-                             int kv_heads, const int* kv_lens, const int* table, int page_size,
-                             int splits, void* workspace, size_t workspace_bytes, size_t* bytes,
-                             cudaStream_t stream, char* text) {
+                             const void* v, void* o, int batch, int kv_len, int capacity,
+                             int q_heads, int kv_heads, const int* kv_lens, const int* table,
+                             int page_size, int splits, void* workspace, size_t workspace_bytes,
+                             size_t* bytes, cudaStream_t stream, char* text) {
   const Call c{static_cast<const __half*>(q),
                static_cast<const __half*>(k),
                static_cast<const __half*>(v),
                static_cast<__half*>(o),
                batch,
                kv_len,
+               capacity,
                q_heads,
                kv_heads,
                kv_lens,

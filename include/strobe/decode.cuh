@@ -90,7 +90,8 @@ static Status check_decode(const Attention& a, const Device& device) noexcept {
     return unsupported() << "bounds need " << blocks
                          << " thread blocks; a launch has at most 2147483647";
   const DecodeSchedule schedule = decode_schedule<Attention>(a.bounds, device);
-  const int64_t counters = DecodeSchedule::row_groups(a.bounds, rows) * schedule.counters;
+  const int64_t counters =
+      saturating_multiply(DecodeSchedule::row_groups(a.bounds, rows), schedule.counters);
   if (schedule.partials > 0 && counters > int64_t(workspace_header_bytes / 4))
     return unsupported() << "bounds need " << counters << " arrival counters; a workspace has "
                          << uint64_t(workspace_header_bytes / 4)

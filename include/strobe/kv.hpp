@@ -8,8 +8,8 @@
 //   const value_type* Bound::k_row(int i) const;   // row of key i, 0 <= i < kv_len, 16-byte
 //   aligned const value_type* Bound::v_row(int i) const;
 //
-// and, on the host, `Status check(const Bounds&, const Lengths&) const` looks at its pointers and
-// strides.
+// `static constexpr bool has_pages` says whether page() means anything. On the host, `Status
+// check(const Bounds&, const Lengths&) const` looks at its pointers and strides.
 //
 // K and V are independent: own base, own strides; V may be a view of K.
 #pragma once
@@ -34,8 +34,10 @@ struct Strided {
     const T* k;
     const T* v;
     uint64_t k_stride_bytes, v_stride_bytes;
-    STROBE_HOST_DEVICE const T* k_row(int i) const { return row(k, k_stride_bytes, i); }
-    STROBE_HOST_DEVICE const T* v_row(int i) const { return row(v, v_stride_bytes, i); }
+    static constexpr bool has_pages = false;
+    STROBE_HOST_DEVICE int page(int) const { return 0; }
+    STROBE_HOST_DEVICE const T* k_row(int i, int) const { return row(k, k_stride_bytes, i); }
+    STROBE_HOST_DEVICE const T* v_row(int i, int) const { return row(v, v_stride_bytes, i); }
     STROBE_HOST_DEVICE static const T* row(const T* base, uint64_t stride_bytes, int i) {
       return reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(base) +
                                         uint32_t(i) * stride_bytes);
@@ -77,10 +79,12 @@ struct Paged {
     View<const T> k, v;  // data moved to the head
     const int* pages;
     int shift;
-    STROBE_HOST_DEVICE const T* k_row(int i) const { return row(k, i); }
-    STROBE_HOST_DEVICE const T* v_row(int i) const { return row(v, i); }
-    STROBE_HOST_DEVICE const T* row(const View<const T>& pool, int i) const {
-      return pool.row(pages[i >> shift], i & ((1 << shift) - 1), 0);
+    static constexpr bool has_pages = true;
+    STROBE_HOST_DEVICE int page(int i) const { return pages[i >> shift]; }
+    STROBE_HOST_DEVICE const T* k_row(int i, int page) const { return row(k, i, page); }
+    STROBE_HOST_DEVICE const T* v_row(int i, int page) const { return row(v, i, page); }
+    STROBE_HOST_DEVICE const T* row(const View<const T>& pool, int i, int page) const {
+      return pool.row(page, i & ((1 << shift) - 1), 0);
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Sequence& sequence, int kv_head) const {

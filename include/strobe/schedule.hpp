@@ -38,9 +38,8 @@ struct PrefillSchedule {
   /// Blocks of the launch; may exceed what a grid can hold (2^31 - 1), which the caller checks.
   /// Held at 2^63 - 1, which bounds of 2^30 each would pass.
   static int64_t blocks(const Bounds& bounds, int block_q) {
-    const int64_t of_one = int64_t(detail::ceil_div(bounds.q_len, block_q)) * bounds.q_heads;
-    const int64_t most = 0x7fffffffffffffff;
-    return bounds.batch > 0 && of_one > most / bounds.batch ? most : of_one * bounds.batch;
+    return detail::saturating_multiply(
+        int64_t(detail::ceil_div(bounds.q_len, block_q)) * bounds.q_heads, bounds.batch);
   }
   STROBE_HOST_DEVICE PrefillWork work(int block) const {
     const int head_and_batch = by_q_tiles(block);
@@ -124,7 +123,8 @@ struct DecodeSchedule {
     return (rows + block_rows - 1) / block_rows;
   }
   static int64_t row_groups(const Bounds& bounds, int block_rows) {
-    return row_blocks_of(bounds, block_rows) * bounds.kv_heads * bounds.batch;
+    return detail::saturating_multiply(row_blocks_of(bounds, block_rows) * bounds.kv_heads,
+                                       bounds.batch);
   }
   /// Blocks come in waves of `resident`. The fewest parts whose last wave is nearly as full as any
   /// choice's (within a tenth, as FlashAttention-2 chooses its splits), none shorter than 128 keys;
@@ -148,7 +148,8 @@ struct DecodeSchedule {
     return 1;
   }
   static int64_t blocks(const Bounds& bounds, int resident, int block_rows) {
-    return row_groups(bounds, block_rows) * parts_of(bounds, resident, block_rows);
+    return detail::saturating_multiply(row_groups(bounds, block_rows),
+                                       parts_of(bounds, resident, block_rows));
   }
 
   STROBE_HOST_DEVICE DecodeWork work(int block) const {

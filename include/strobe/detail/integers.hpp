@@ -31,6 +31,12 @@ STROBE_HOST_DEVICE constexpr int saturating_add(int a, int b) {
   return sum > 0x7fffffff ? 0x7fffffff : sum < -0x7fffffff - 1 ? -0x7fffffff - 1 : int(sum);
 }
 
+/// a * b for a, b >= 0, held at the largest int64_t.
+STROBE_HOST_DEVICE constexpr int64_t saturating_multiply(int64_t a, int64_t b) {
+  const int64_t most = 0x7fffffffffffffff;
+  return b > 0 && a > most / b ? most : a * b;
+}
+
 }  // namespace detail
 }  // namespace STROBE_ABI
 }  // namespace strobe

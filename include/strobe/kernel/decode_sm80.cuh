@@ -154,6 +154,8 @@ static __global__ void __launch_bounds__(128, 3)
   const detail::BoundOf<typename Attention::score_type> score[2] = {a.score.bind(row_block[0]),
                                                                     a.score.bind(row_block[1])};
   const auto kv = a.kv.bind(sequence, work.kv_head);
+  using Kv = decltype(kv);
+  static_assert(!Kv::has_pages || C::block_kv <= 32, "a lane keeps one key's page");
   const tile::AsyncLoader<C::block_kv, C::head_dim, C::team_threads> load_k(team_thread,
                                                                             a.head_dim);
   const tile::AsyncLoader<C::block_kv, C::value_dim, C::team_threads> load_v(team_thread,
@@ -174,7 +176,25 @@ static __global__ void __launch_bounds__(128, 3)
       }
       return TileStep{};
     };
-    TileStep fetch = next_in(keys.begin), step = fetch;
+    // Lane i knows the page of key i of the tile it fetches next, looked up one tile ahead: what
+    // waits for the table then is not what waits for the keys.
+    const auto pages_of = [&](const TileStep& tile_step) {
+      if constexpr (!Kv::has_pages) return 0;
+      return tile_step.valid ? kv.page(detail::min_of(tile_step.begin + lane % C::block_kv,
+                                                      sequence.kv_len - 1))
+                             : 0;
+    };
+    const auto page_of = [&](int pages, int r) {
+      return Kv::has_pages ? __shfl_sync(0xffffffffu, pages, r) : 0;
+    };
+    const TileStep first_step = next_in(keys.begin);
+    TileStep step = first_step, fetch = first_step, fetch_next;
+    int pages = pages_of(fetch), next_pages = 0;
+    const auto look_ahead = [&] {
+      fetch_next = fetch.valid ? next_in(fetch.begin + C::block_kv) : TileStep{};
+      next_pages = pages_of(fetch_next);
+    };
+    look_ahead();
     bool fetch_value = false;
     int fetch_slot = 0, slot = 0;
     const auto advance = [](int s) { return s + 1 == C::slots ? 0 : s + 1; };
@@ -184,10 +204,12 @@ static __global__ void __launch_bounds__(128, 3)
             const uint32_t to = ring_smem + fetch_slot * C::slot_bytes;
             const int begin = fetch.begin, count = sequence.kv_len - begin;
             if (fetch_value) {
-              load_v(to, count, [&](int r) { return kv.v_row(begin + r); });
-              fetch = next_in(begin + C::block_kv);
+              load_v(to, count, [&](int r) { return kv.v_row(begin + r, page_of(pages, r)); });
+              fetch = fetch_next;
+              pages = next_pages;
+              look_ahead();
             } else {
-              load_k(to, count, [&](int r) { return kv.k_row(begin + r); });
+              load_k(to, count, [&](int r) { return kv.k_row(begin + r, page_of(pages, r)); });
             }
             fetch_value = !fetch_value;
             fetch_slot = advance(fetch_slot);

@@ -112,8 +112,10 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
     const tile::AsyncLoader<C::block_kv, C::value_dim, C::threads> load_v(thread, a.value_dim);
     const auto load_kv = [&](int begin, int buffer) {
       const int keys = sequence.kv_len - begin;
-      load_k(k_smem + buffer * C::k_bytes, keys, [&](int r) { return kv.k_row(begin + r); });
-      load_v(v_smem + buffer * C::v_bytes, keys, [&](int r) { return kv.v_row(begin + r); });
+      load_k(k_smem + buffer * C::k_bytes, keys,
+             [&](int r) { return kv.k_row(begin + r, kv.page(begin + r)); });
+      load_v(v_smem + buffer * C::v_bytes, keys,
+             [&](int r) { return kv.v_row(begin + r, kv.page(begin + r)); });
     };
     const tile::AsyncLoader<C::block_q, C::head_dim, C::threads> load_q(thread, a.head_dim);
     load_q(q_smem, rows, [&](int r) {

@@ -42,17 +42,18 @@ struct AsyncLoader {
     STROBE_UNROLL
     for (int i = 0; i < copies; ++i) {
       const int copy = i * Threads + thread;
-      if (!regular && Rows * chunks % Threads != 0 && copy >= Rows * chunks) break;
       const int row = regular ? thread / chunks + i * rows_at_once : copy / chunks;
       const int chunk = regular ? thread % chunks : copy % chunks;
       const bool valid = row < valid_rows && (regular ? dim_valid : chunk * chunk_elements < dim);
-      // What is not read still needs some address: the last row's.
+      // What is not read still needs some address: the last row's. Every thread asks in every
+      // round, so that row_pointer may use warp shuffles.
       const auto* source =
           row_pointer(row < valid_rows ? row : valid_rows - 1) + chunk * chunk_elements;
       const uint32_t target = regular
                                   ? first + uint32_t(i * rows_at_once * Swizzled<Width>::row_bytes)
                                   : Swizzled<Width>::offset(row, chunk);
-      ptx::cp_async_16(tile_address + target, source, valid);
+      if (Rows * chunks % Threads == 0 || copy < Rows * chunks)
+        ptx::cp_async_16(tile_address + target, source, valid);
     }
   }
 };
