@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """strobe's decode beside PyTorch's FlashAttention-2 and cuDNN backends: same tensors, same process, L2-cold, in CUDA graphs.
 
-  python3 benchmarks/peers/compare_decode.py [--library FILE] [--json FILE] [--quick] [--variants strided,paged16,paged64,fixed]
+  python3 benchmarks/peers/compare_decode.py [--library FILE] [--json FILE] [--contexts 512,8192] [--variants strided,paged16,paged64,fixed]
 
 One query token a sequence. Each timing replays a graph of calls that go over several copies of the K/V cache, after a large
 write has swept L2; the figure is the median over replays of time / calls.
@@ -101,8 +101,8 @@ def main():
     parser.add_argument("--library", help="a build of decode_library.cu")
     parser.add_argument("--json", help="write all figures there")
     parser.add_argument("--loose", action="store_true", help="only the cost of loose bounds")
-    parser.add_argument("--quick", action="store_true", help="contexts 512, 8192 only")
-    parser.add_argument("--variants", default="strided", help="of strided, paged16, paged64, fixed")
+    parser.add_argument("--contexts", default=",".join(map(str, CONTEXTS)), help="of the table, by commas")
+    parser.add_argument("--variants", default="strided", help="of strided, paged16, paged64, fixed, splits<N>")
     options = parser.parse_args()
     try:
         import torch
@@ -122,7 +122,7 @@ def main():
     rows = []
     for q_heads, kv_heads, dim in HEADS:
         for batch in BATCHES:
-            for context in ((512, 8192) if options.quick else CONTEXTS):
+            for context in map(int, options.contexts.split(",")):
                 size = 2 * batch * kv_heads * context * dim * 2
                 if size > 20e9:
                     continue
@@ -161,9 +161,10 @@ def main():
                         candidates[variant] = lambda i, o=o, p=pools, t=table, page=page: strobe.call(
                             "paged", q, p[i % copies][0], p[i % copies][1], o, *shape, table=t, page=page)
                     else:
-                        name = "fixed 256" if variant == "fixed" else variant
-                        candidates[variant] = lambda i, o=o, name=name: strobe.call(
-                            name, q, kv[i % copies][0], kv[i % copies][1], o, *shape)
+                        splits = int(variant[6:]) if variant.startswith("splits") else 0
+                        name = "fixed 256" if variant == "fixed" else "strided" if splits else variant
+                        candidates[variant] = lambda i, o=o, name=name, splits=splits: strobe.call(
+                            name, q, kv[i % copies][0], kv[i % copies][1], o, *shape, splits=splits)
                 time = graph_times(torch, candidates, calls, sweep)
                 candidates["fa2"](0)
                 reference = outputs[str(SDPBackend.FLASH_ATTENTION)].transpose(1, 2).float()

@@ -54,20 +54,26 @@ static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t 
   if (!(s = check_length("bounds.kv_len", bounds.kv_len))) return s;
   if (!(s = check_length("bounds.q_heads", bounds.q_heads))) return s;
   if (!(s = check_length("bounds.kv_heads", bounds.kv_heads))) return s;
-  if (!(s = check_dim("head_dim", a.head_dim, max_length, "any"))) return s;
-  if (!(s = check_dim("value_dim", a.value_dim, max_length, "any"))) return s;
+  if (!(s = check_dim("head_dim", a.head_dim, 0x7fffffff, ""))) return s;  // of any size
+  if (!(s = check_dim("value_dim", a.value_dim, 0x7fffffff, ""))) return s;
   if (a.rotary.dim < 0 || a.rotary.dim % 16 != 0 || a.rotary.dim > a.head_dim)
     return invalid() << "rotary.dim is " << a.rotary.dim
                      << "; it must be a multiple of 16 from 0 to head_dim, " << a.head_dim;
   if (a.rotary.dim > 0) {
     if (a.rotary.cos == nullptr) return invalid() << "rotary.cos is null";
     if (a.rotary.sin == nullptr) return invalid() << "rotary.sin is null";
+    if (!(s = check_word_pointer("rotary.cos", a.rotary.cos))) return s;
+    if (!(s = check_word_pointer("rotary.sin", a.rotary.sin))) return s;
     if (a.rotary.stride < a.rotary.dim / 2)
       return invalid() << "rotary.stride is " << a.rotary.stride << "; a row has "
                        << a.rotary.dim / 2 << " floats";
   }
   if (!(s = check_device(device))) return s;
   if (bounds.batch == 0 || bounds.q_len == 0 || bounds.kv_len == 0) return {};
+  if (!(s = check_word_pointer("lengths.q_offsets", a.lengths.q_offsets))) return s;
+  if (!(s = check_word_pointer("lengths.q_lens", a.lengths.q_lens))) return s;
+  if (!(s = check_word_pointer("lengths.kv_offsets", a.lengths.kv_offsets))) return s;
+  if (!(s = check_word_pointer("lengths.kv_lens", a.lengths.kv_lens))) return s;
   const bool packed = a.lengths.q_offsets != nullptr;
   const Extents rows{packed ? 1 : bounds.batch, packed ? 2 : bounds.q_len, bounds.kv_heads};
   if (bounds.kv_heads > 0) {
@@ -81,6 +87,11 @@ static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t 
   const int64_t blocks = int64_t(bounds.batch) * bounds.q_len;
   if (blocks > 0x7fffffff)
     return unsupported() << "bounds.batch * bounds.q_len is " << blocks << "; at most 2147483647";
+  const double chunks = (double(bounds.kv_heads) * (double(a.head_dim) + a.value_dim) +
+                         double(bounds.q_heads) * a.head_dim) /
+                        8;
+  if (chunks > 1e9)
+    return unsupported() << "bounds and dims need more than 8000000000 elements a token";
   static ReadyDevices ready{0};
   if (!(s = prepare(&kernel::append_rows<Append<T, Kv>>, 0, device, ready))) return s;
   return launch(&kernel::append_rows<Append<T, Kv>>, int(blocks), kernel::append_threads, 0, stream,

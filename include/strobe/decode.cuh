@@ -25,20 +25,21 @@ inline int decode_row_warps(const Bounds& bounds) noexcept {
   return int64_t(bounds.q_len) * (bounds.q_heads / bounds.kv_heads) <= 16 ? 1 : 4;
 }
 
-/// Blocks the device holds at once: by shared memory, and by registers at most three an SM.
 template <class Attention>
-int decode_resident(const Bounds& bounds, const Device& device) noexcept {
-  const int needed = decode_row_warps(bounds) == 1 ? kernel::DecodeSm80<Attention, 1>::shared_bytes
-                                                   : kernel::DecodeSm80<Attention, 4>::shared_bytes;
-  const int blocks =
-      (device.shared_bytes_per_block + 1024) / (needed + 1024);  // CUDA keeps 1 kB of each block's
-  return device.sm_count * (blocks < 1 ? 1 : blocks > 3 ? 3 : blocks);
+inline constexpr int decode_key_bytes = (Attention::compiled_head_dim +
+                                         Attention::compiled_value_dim) *
+                                        int(sizeof(typename Attention::kv_type::value_type));
+
+template <class Attention>
+int64_t decode_blocks(const Bounds& bounds, const Device& device) noexcept {
+  return DecodeSchedule::blocks(bounds, device.sm_count, 16 * decode_row_warps(bounds),
+                                decode_key_bytes<Attention>);
 }
 
 template <class Attention>
 DecodeSchedule decode_schedule(const Bounds& bounds, const Device& device) noexcept {
-  return DecodeSchedule(bounds, decode_resident<Attention>(bounds, device),
-                        16 * decode_row_warps(bounds), Attention::policy_type::reduction.chunk);
+  return DecodeSchedule(bounds, device.sm_count, 16 * decode_row_warps(bounds),
+                        decode_key_bytes<Attention>, Attention::policy_type::reduction.chunk);
 }
 
 }  // namespace detail
@@ -84,8 +85,7 @@ static Status check_decode(const Attention& a, const Device& device) noexcept {
                          << " query heads of a KV head into one block; use prefill";
   if (has_no_rows(a.bounds)) return {};
   const int rows = 16 * decode_row_warps(a.bounds);
-  const int64_t blocks =
-      DecodeSchedule::blocks(a.bounds, decode_resident<Attention>(a.bounds, device), rows);
+  const int64_t blocks = decode_blocks<Attention>(a.bounds, device);
   if (blocks > 0x7fffffff)
     return unsupported() << "bounds need " << blocks
                          << " thread blocks; a launch has at most 2147483647";
@@ -117,10 +117,9 @@ static Status launch_decode(const Attention& a, const Device& device, const Work
       a.scale.given ? a.scale.value : 1.f / std::sqrt(static_cast<float>(a.head_dim)),
       reinterpret_cast<uint32_t*>(bytes),
       reinterpret_cast<float*>(bytes + (bytes != nullptr ? workspace_header_bytes : 0))};
-  return launch(
-      &kernel::decode_sm80<Attention, RowWarps>,
-      int(DecodeSchedule::blocks(a.bounds, decode_resident<Attention>(a.bounds, device), C::rows)),
-      C::threads, C::shared_bytes, stream, params);
+  return launch(&kernel::decode_sm80<Attention, RowWarps>,
+                int(decode_blocks<Attention>(a.bounds, device)), C::threads, C::shared_bytes,
+                stream, params);
 }
 
 }  // namespace detail

@@ -93,16 +93,16 @@ struct DecodeSchedule {
   int parts = 1;
   int partials = 0;  ///< states kept in the workspace for each row of a block
   int counters = 1;  ///< arrival counters a row group: the nodes of the tree
-  detail::FastDivision by_group, by_kv_heads, by_row_blocks, by_parts;
+  detail::FastDivision by_group, by_kv_heads, by_row_blocks, by_row_groups;
 
   DecodeSchedule() = default;
-  /// resident: blocks the device holds at once. chunk: keys of Reduction::fixed, or 0.
+  /// key_bytes: of K and V together, a key. chunk: keys of Reduction::fixed, or 0.
   /// bounds.kv_splits forces the number of parts.
-  DecodeSchedule(const Bounds& bounds, int resident, int block_rows, int chunk)
+  DecodeSchedule(const Bounds& bounds, int sm_count, int block_rows, int key_bytes, int chunk)
       : group(bounds.q_heads / bounds.kv_heads),
         kv_heads(bounds.kv_heads),
-        row_blocks(int(row_blocks_of(bounds, block_rows))),
-        parts(parts_of(bounds, resident, block_rows)),
+        row_blocks(held(row_blocks_of(bounds, block_rows))),
+        parts(parts_of(bounds, sm_count, block_rows, key_bytes)),
         partials(chunk > 0   ? detail::max_of(detail::ceil_div(bounds.kv_len, chunk), 1)
                  : parts > 1 ? parts + nodes_of(parts)
                              : 0),
@@ -110,8 +110,10 @@ struct DecodeSchedule {
         by_group(group),
         by_kv_heads(kv_heads),
         by_row_blocks(row_blocks),
-        by_parts(parts) {}
+        by_row_groups(held(row_groups(bounds, block_rows))) {}
 
+  /// Counts beyond int belong to launches that are refused.
+  static constexpr int held(int64_t count) { return count > 0x7fffffff ? 0x7fffffff : int(count); }
   static constexpr int nodes_of(int parts) {
     int nodes = 0;
     do nodes += parts = detail::ceil_div(parts, fan);
@@ -126,37 +128,49 @@ struct DecodeSchedule {
     return detail::saturating_multiply(row_blocks_of(bounds, block_rows) * bounds.kv_heads,
                                        bounds.batch);
   }
-  /// Blocks come in waves of `resident`. The fewest parts whose last wave is nearly as full as any
-  /// choice's (within a tenth, as FlashAttention-2 chooses its splits), none shorter than 128 keys;
-  /// one part once there are four waves of whole rows.
-  static int parts_of(const Bounds& bounds, int resident, int block_rows) {
+  /// Parts that take the least time by a small model of an H200 (docs/tuning.md, 2026-11-30): a
+  /// streaming multiprocessor reads 31 bytes a nanosecond with one block on it, 34 with more;
+  /// folding up to `fan` parts costs 1.5 microseconds, a second level of the tree 2 more. No part
+  /// is shorter than 128 keys. Elsewhere the numbers differ, the shape holds: fill the machine,
+  /// then stop.
+  static int parts_of(const Bounds& bounds, int sm_count, int block_rows, int key_bytes) {
     if (bounds.kv_splits > 0) return bounds.kv_splits;
     const int64_t groups = row_groups(bounds, block_rows);
-    const int64_t useful = detail::ceil_div(bounds.kv_len, 128);
-    if (groups >= 4 * int64_t(resident)) return 1;
-    const auto filled = [&](int64_t parts) {
-      const int64_t blocks = groups * parts, waves = (blocks + resident - 1) / resident;
-      return double(blocks) / double(waves * resident);
-    };
-    const int64_t most = 4 * int64_t(resident) / groups;
-    const int64_t limit = most < useful ? most : useful;
+    const int units = detail::max_of(detail::ceil_div(bounds.kv_len, 128), 1);
+    int best_parts = 1;
     double best = 0;
-    for (int64_t parts = 1; parts <= limit; ++parts)
-      best = filled(parts) > best ? filled(parts) : best;
-    for (int64_t parts = 1; parts <= limit; ++parts)
-      if (filled(parts) >= 0.9 * best) return int(parts);
-    return 1;
+    const auto consider = [&](int64_t wanted) {
+      if (wanted < 1 || wanted > units) return;
+      const int each = detail::ceil_div(units, int(wanted)), parts = detail::ceil_div(units, each);
+      const int64_t blocks_an_sm =
+          (detail::saturating_multiply(groups, parts) + sm_count - 1) / sm_count;
+      const double bytes = 128.0 * each * key_bytes;
+      const double time = double(blocks_an_sm) * bytes / (blocks_an_sm == 1 ? 31.0 : 34.0) +
+                          (parts == 1     ? 0.0
+                           : parts <= fan ? 1500.0
+                                          : 3500.0);
+      if (best == 0 || time < 0.99 * best) {
+        best = time;
+        best_parts = parts;
+      }
+    };
+    for (int64_t parts = 1; parts <= 2 * int64_t(fan); ++parts) consider(parts);
+    for (int blocks_an_sm = 1; blocks_an_sm <= 3; ++blocks_an_sm)
+      consider(int64_t(blocks_an_sm) * sm_count / groups);
+    return best_parts;
   }
-  static int64_t blocks(const Bounds& bounds, int resident, int block_rows) {
+  static int64_t blocks(const Bounds& bounds, int sm_count, int block_rows, int key_bytes) {
     return detail::saturating_multiply(row_groups(bounds, block_rows),
-                                       parts_of(bounds, resident, block_rows));
+                                       parts_of(bounds, sm_count, block_rows, key_bytes));
   }
 
+  /// Parts are numbered last: where a bound is loose and only the first parts have work, these
+  /// start first.
   STROBE_HOST_DEVICE DecodeWork work(int block) const {
-    const int row_group = by_parts(block), head_and_batch = by_row_blocks(row_group),
-              batch = by_kv_heads(head_and_batch);
-    return {block - row_group * parts, row_group - head_and_batch * row_blocks,
-            head_and_batch - batch * kv_heads, batch};
+    const int part = by_row_groups(block), row_group = block - part * int(by_row_groups.divisor);
+    const int head_and_batch = by_row_blocks(row_group), batch = by_kv_heads(head_and_batch);
+    return {part, row_group - head_and_batch * row_blocks, head_and_batch - batch * kv_heads,
+            batch};
   }
   /// first_key: where the mask's walk begins, a multiple of the key tile.
   STROBE_HOST_DEVICE DecodeParts cut(int first_key, int kv_len, int block_kv, int chunk) const {

@@ -57,7 +57,7 @@ static __global__ void __launch_bounds__(merge_threads)
 
   // Partials without keys (-infinity) are left out altogether: whatever stands in their O does not
   // count. Where one partial remains its weight is exactly 1, and it comes out as it went in, bit
-  // for bit.
+  // for bit; the sum starts at -0 because that is what leaves -0 as it is.
   float sum = 0.f;
   for (int i = 0; i < m.parts; ++i) {
     const float part = lse[i * m.lse_part];
@@ -65,7 +65,8 @@ static __global__ void __launch_bounds__(merge_threads)
   }
   const float normaliser = sum == 0.f ? 0.f : sum == 1.f ? 1.f : 1.f / sum;
   for (int column = 4 * lane; column < m.value_dim; column += 128) {
-    float4 merged = make_float4(0.f, 0.f, 0.f, 0.f);
+    const float start = sum == 0.f ? 0.f : -0.f;
+    float4 merged = make_float4(start, start, start, start);
     for (int i = 0; i < m.parts; ++i) {
       const float part = lse[i * m.lse_part];
       if (part == negative_infinity()) continue;
@@ -76,9 +77,11 @@ static __global__ void __launch_bounds__(merge_threads)
     }
     store4(m.merged_o.row(batch, token, head) + column, merged);
   }
+  __syncwarp();  // merged_lse may be part 0's, which other lanes still read
   if (m.merged_lse.data != nullptr && lane == 0)
-    *m.merged_lse.row(batch, token, head) =
-        sum == 0.f ? negative_infinity() : largest + ptx::log2_approx(sum) * ln_2;
+    *m.merged_lse.row(batch, token, head) = sum == 0.f   ? negative_infinity()
+                                            : sum == 1.f ? largest
+                                                         : largest + ptx::log2_approx(sum) * ln_2;
 #else
   __trap();  // never launched: the host entry looks at what was compiled before it launches
 #endif
