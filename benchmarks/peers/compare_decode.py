@@ -138,8 +138,9 @@ def main():
                     table = torch.randperm(pages, device="cuda", dtype=torch.int32).view(batch, -1)
                     pools = []
                     for copy in kv:
-                        pool = torch.empty(2, pages, page, kv_heads, dim, device="cuda", dtype=torch.half)
-                        pool[:, table.flatten().long()] = copy.transpose(2, 3).reshape(2, pages, page, kv_heads, dim)
+                        pool = torch.empty(2, pages, kv_heads, page, dim, device="cuda", dtype=torch.half)
+                        cut = copy.view(2, batch, kv_heads, context // page, page, dim).transpose(2, 3)
+                        pool[:, table.flatten().long()] = cut.reshape(2, pages, kv_heads, page, dim)
                         pools.append(pool)
                     paged[page] = (table, pools)
                 outputs = {}

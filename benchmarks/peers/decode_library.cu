@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The decode instances that compare_decode.py measures, behind one C function: fp16, one query
-// token a sequence, head dim 64 or 128, strided (batch, kv_head, token, dim) or paged caches.
+// token a sequence, head dim 64 or 128, strided (batch, kv_head, token, dim) or
+// paged (page, kv_head, slot, dim) caches.
 #include <strobe/decode.cuh>
 
 #include <cstring>
@@ -26,8 +27,8 @@ Status run(const Call& c, size_t* bytes) {
   a.q = token_major(c.q, 1, c.q_heads, HeadDim);
   a.o = token_major(c.o, 1, c.q_heads, HeadDim);
   if constexpr (tile::is_same<Kv, Paged<__half>>) {
-    a.kv.k = token_major(c.k, c.page_size, c.kv_heads, HeadDim);
-    a.kv.v = token_major(c.v, c.page_size, c.kv_heads, HeadDim);
+    a.kv.k = head_major(c.k, c.kv_heads, c.page_size, HeadDim);
+    a.kv.v = head_major(c.v, c.kv_heads, c.page_size, HeadDim);
     a.kv.table = c.table;
     a.kv.page_size = c.page_size;
     a.kv.table_stride = (c.kv_len + c.page_size - 1) / c.page_size;

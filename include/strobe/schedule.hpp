@@ -142,8 +142,9 @@ struct DecodeSchedule {
     const auto consider = [&](int64_t wanted) {
       if (wanted < 1 || wanted > units) return;
       const int each = detail::ceil_div(units, int(wanted)), parts = detail::ceil_div(units, each);
-      const int64_t blocks_an_sm =
-          (detail::saturating_multiply(groups, parts) + sm_count - 1) / sm_count;
+      const int64_t blocks = detail::saturating_multiply(groups, parts);
+      if (parts > 1 && blocks > 3 * int64_t(sm_count)) return;  // rows alone fill the machine
+      const int64_t blocks_an_sm = (blocks + sm_count - 1) / sm_count;
       const double bytes = 128.0 * each * key_bytes;
       const double time = double(blocks_an_sm) * bytes / (blocks_an_sm == 1 ? 31.0 : 34.0) +
                           (parts == 1     ? 0.0
