@@ -79,6 +79,7 @@ static __global__ void __launch_bounds__(128, 3)
     decode_sm80(const __grid_constant__ DecodeParams<Attention> params) {
 #if STROBE_HAS_SM80
   using C = DecodeSm80<Attention, RowWarps>;
+  using T = typename C::T;
   constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
   constexpr float log2_e = 1.4426950408889634f;
   constexpr int state_size = state_floats(C::value_dim);
@@ -176,16 +177,19 @@ static __global__ void __launch_bounds__(128, 3)
       }
       return TileStep{};
     };
-    // Lane i knows the page of key i of the tile it fetches next, looked up one tile ahead: what
-    // waits for the table then is not what waits for the keys.
+    // Pages: lane i looks up where key i of the next tile lies, one tile ahead, works out its rows'
+    // addresses once, and hands them to the lanes that copy them. What waits for the table then is
+    // not what waits for the keys.
+    const auto key_of = [&](const TileStep& tile_step) {
+      return detail::min_of(tile_step.begin + lane % C::block_kv, sequence.kv_len - 1);
+    };
     const auto pages_of = [&](const TileStep& tile_step) {
       if constexpr (!Kv::has_pages) return 0;
-      return tile_step.valid ? kv.page(detail::min_of(tile_step.begin + lane % C::block_kv,
-                                                      sequence.kv_len - 1))
-                             : 0;
+      return tile_step.valid ? kv.page(key_of(tile_step)) : 0;
     };
-    const auto page_of = [&](int pages, int r) {
-      return Kv::has_pages ? __shfl_sync(0xffffffffu, pages, r) : 0;
+    const auto from_lane = [](const T* row, int r) {
+      return reinterpret_cast<const T*>(__shfl_sync(
+          0xffffffffu, static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(row)), r));
     };
     const TileStep first_step = next_in(keys.begin);
     TileStep step = first_step, fetch = first_step, fetch_next;
@@ -204,12 +208,22 @@ static __global__ void __launch_bounds__(128, 3)
             const uint32_t to = ring_smem + fetch_slot * C::slot_bytes;
             const int begin = fetch.begin, count = sequence.kv_len - begin;
             if (fetch_value) {
-              load_v(to, count, [&](int r) { return kv.v_row(begin + r, page_of(pages, r)); });
+              if constexpr (Kv::has_pages) {
+                const T* const row = kv.v_row(key_of(fetch), pages);
+                load_v(to, count, [&](int r) { return from_lane(row, r); });
+              } else {
+                load_v(to, count, [&](int r) { return kv.v_row(begin + r, 0); });
+              }
               fetch = fetch_next;
               pages = next_pages;
               look_ahead();
             } else {
-              load_k(to, count, [&](int r) { return kv.k_row(begin + r, page_of(pages, r)); });
+              if constexpr (Kv::has_pages) {
+                const T* const row = kv.k_row(key_of(fetch), pages);
+                load_k(to, count, [&](int r) { return from_lane(row, r); });
+              } else {
+                load_k(to, count, [&](int r) { return kv.k_row(begin + r, 0); });
+              }
             }
             fetch_value = !fetch_value;
             fetch_slot = advance(fetch_slot);
