@@ -154,7 +154,7 @@ bool decode_layer(const char* file, const strobe::Device& device) {
         strobe::token_major<const __half>(k.data() + token * kv_row, 1, t.kv_heads, head_dim);
     append.v =
         strobe::token_major<const __half>(v.data() + token * kv_row, 1, t.kv_heads, head_dim);
-    append.cache = step.kv;
+    append.kv = step.kv;
     append.bounds = step.bounds;
     append.head_dim = append.value_dim = head_dim;
     step.q = strobe::token_major<const __half>(q.data() + token * q_row, 1, t.q_heads, head_dim);

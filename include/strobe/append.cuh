@@ -31,7 +31,7 @@ struct Append {
   using element_type = T;
   View<const T> k;  ///< [batch, q_len, kv_heads, head_dim], new rows, before rotation
   View<const T> v;  ///< [batch, q_len, kv_heads, value_dim]
-  Kv cache;         ///< what attention reads; written here
+  Kv kv;            ///< the cache, as attention reads it; written here
   View<T> q;        ///< [batch, q_len, q_heads, head_dim], rotated in place; data may be null
   Rotary rotary;
   Bounds bounds;
@@ -79,7 +79,7 @@ static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t 
   if (bounds.kv_heads > 0) {
     if (!(s = check_view("k", a.k, rows, false, 16))) return s;
     if (!(s = check_view("v", a.v, rows, false, 16))) return s;
-    if (!(s = a.cache.check(bounds, a.lengths))) return s;
+    if (!(s = a.kv.check(bounds, a.lengths))) return s;
   }
   if (a.q.data != nullptr &&
       !(s = check_view("q", a.q, {rows.batch, rows.token, bounds.q_heads}, true, 16)))

@@ -89,12 +89,12 @@ static __global__ void __launch_bounds__(append_threads)
     if (i < k_work) {
       const int head = i / k_chunks;
       // The cache is the one attention reads, hence const there; here it is written.
-      const auto cache = a.cache.bind(sequence, head);
+      const auto cache = a.kv.bind(sequence, head);
       T* const to = const_cast<T*>(cache.k_row(position, cache.page(position)));
       rotate_chunk(to, a.k.row(sequence.batch, row, head), i % k_chunks, a.rotary, position);
     } else if (i < k_work + v_work) {
       const int head = (i - k_work) / v_chunks, column = (i - k_work) % v_chunks * 8;
-      const auto cache = a.cache.bind(sequence, head);
+      const auto cache = a.kv.bind(sequence, head);
       T* const to = const_cast<T*>(cache.v_row(position, cache.page(position)));
       *reinterpret_cast<uint4*>(to + column) =
           *reinterpret_cast<const uint4*>(a.v.row(sequence.batch, row, head) + column);

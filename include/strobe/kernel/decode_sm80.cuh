@@ -133,14 +133,11 @@ static __global__ void __launch_bounds__(128, 3)
                    first_head + first_row + r - token * schedule.group);
   });
   ptx::cp_async_commit();
-  bool q_ready = false;
-  const auto await_q = [&] {  // once, by the whole block, with the first keys already on their way
-    if (q_ready) return;
-    q_ready = true;
-    ptx::cp_async_wait<C::slots>();
-    if (!scores && params.scale <= 0.f) warp::apply_sign<C>(shared, params.scale, thread);
-    __syncthreads();
-  };
+  const auto publish_q =
+      [&] {  // after this thread's part of Q has arrived; by the whole block, once
+        if (!scores && params.scale <= 0.f) warp::apply_sign<C>(shared, params.scale, thread);
+        __syncthreads();
+      };
   const uint32_t q_cursor = tile::a_cursor<C::head_dim>(q_smem, warp_row, lane);
 
   // The two rows of this thread: where they stand, and their heads' scores.
@@ -244,7 +241,10 @@ static __global__ void __launch_bounds__(128, 3)
     float o[1][C::value_tiles][4] = {};
     OnlineSoftmax<1> softmax;
     for (int i = 0; i < C::slots; ++i) issue();
-    await_q();
+    if constexpr (C::chunk == 0) {  // Q, with the first keys already on their way
+      ptx::cp_async_wait<C::slots>();
+      publish_q();
+    }
     for (; step.valid; step = next_in(step.begin + C::block_kv)) {
       float s[1][C::key_tiles][4] = {};
       warp::multiply_qk<C>(s, q_cursor, tile::k_cursor<C::head_dim>(arrive(), lane));
@@ -305,15 +305,13 @@ static __global__ void __launch_bounds__(128, 3)
     });
     if (parts.count == 1) return;
   } else {
-    // A partial a chunk, whoever computes it.
+    // A partial a chunk, whoever computes it. A team may have none, so Q is waited for before.
+    ptx::cp_async_wait<0>();
+    publish_q();
     const int first_chunk = part.begin / C::chunk, end_chunk = detail::ceil_div(part.end, C::chunk);
     for (int c = first_chunk + team; c < end_chunk; c += C::teams)
       attend(Span{c * C::chunk, detail::min_of((c + 1) * C::chunk, sequence.kv_len)}, 0, 1,
              partial_of(c, warp_row));
-    if (!q_ready) {  // a team without a chunk still owes the block its barrier
-      ptx::cp_async_wait<0>();
-      await_q();
-    }
   }
 
   // Folding the partials. fast: a tree over the parts, `fan` leaves a node; the last block to
