@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Probes of single instructions whose results are exact integers: the same source runs on a GPU and by host execution,
-// and the outputs must be equal bit for bit. Each probe is a kernel for one warp (or the block size it names) that writes
-// `outputs` 32-bit words; the pattern it starts from is fixed, so there is no input but what it says.
+// Probes of single instructions whose results are exact integers: the same source runs on a GPU and
+// by host execution, and the outputs must be equal bit for bit. Each probe is a kernel for one warp
+// (or the block size it names) that writes `outputs` 32-bit words; the pattern it starts from is
+// fixed, so there is no input but what it says.
 #pragma once
 
 #include "strobe/ptx/cp_async.cuh"
@@ -45,7 +46,8 @@ STROBE_DEVICE void put(uint32_t* out, int first, const uint32_t (&words)[Count])
   }
 }
 
-// ---- ldmatrix and mma: T is __half or __nv_bfloat16; 1 warp, 1024 bytes of dynamic shared memory --------------
+// ---- ldmatrix and mma ---------------------------------------------------------------------------
+// T is __half or __nv_bfloat16; 1 warp, 1024 bytes of dynamic shared memory.
 
 constexpr int matrices_threads = 32;
 constexpr int matrices_shared_bytes = 1024;
@@ -59,8 +61,7 @@ __global__ void matrices(uint32_t* out) {
   for (int i = lane; i < 512; i += 32) tile[i] = element<T>(pattern(i));
   __syncwarp();
   // Rows in an order of their own, so that a mixed-up lane shows.
-  const uint32_t address =
-      ptx::shared_address(tile) + static_cast<uint32_t>(lane * 5 % 32) * 32;
+  const uint32_t address = ptx::shared_address(tile) + static_cast<uint32_t>(lane * 5 % 32) * 32;
   uint32_t a[4], a_transposed[4], b[2], b_transposed[2];
   ptx::ldmatrix_x4(a, address);
   ptx::ldmatrix_x4_trans(a_transposed, address);
@@ -82,7 +83,7 @@ __global__ void matrices(uint32_t* out) {
   put(out, 12, bits);
 }
 
-// ---- shuffles and votes: 1 warp --------------------------------------------------------------------------
+// ---- shuffles and votes: 1 warp -----------------------------------------------------------------
 
 constexpr int exchanges_threads = 32;
 constexpr int exchanges_shared_bytes = 0;
@@ -109,8 +110,9 @@ __global__ void exchanges(Word* out) {
   put(out, 0, words);
 }
 
-// ---- cp.async with zero fill: 64 threads, 1024 bytes of dynamic shared memory ---------------------------------
-// `source` has 256 words, word i being i * 2654435761.
+// ---- cp.async with zero fill --------------------------------------------------------------------
+// 64 threads, 1024 bytes of dynamic shared memory. `source` has 256 words, word i being
+// i * 2654435761.
 
 constexpr int copies_threads = 64;
 constexpr int copies_shared_bytes = 1024;
@@ -130,7 +132,7 @@ __global__ void copies(const Word* source, Word* out) {
   for (int i = 0; i < 4; ++i) out[i * 64 + t] = words[i * 64 + (t ^ 37)];
 }
 
-// ---- pack2: T is __half or __nv_bfloat16; 1 warp ---------------------------------------------------------
+// ---- pack2: T is __half or __nv_bfloat16; 1 warp ------------------------------------------------
 
 constexpr int packs_threads = 32;
 constexpr int packs_shared_bytes = 0;

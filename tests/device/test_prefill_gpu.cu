@@ -54,9 +54,8 @@ __global__ void copy_elements(T* to, const T* from, int64_t count) {
 
 STROBE_TEST_CASE("LIM-01: a batch beyond 65535", "") {
   for (const int batch : {65535, 65536, 70000}) {
-    Problem p = shape(batch, 4, 4, 8, 8);
-    p.head_dim = p.value_dim = 16;
-    p.rows_checked = 0;
+    Problem p = shape(batch, 4, 4, 8, 1);
+    p.head_dim = p.value_dim = 8;  // small rows: the batch is the point
     check_problem<Half64>(p, causal);
   }
 }

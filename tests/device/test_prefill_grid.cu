@@ -139,12 +139,13 @@ STROBE_TEST_CASE("the fp32 reference agrees with the fp64 oracle", "") {
             head, row, Visible<Mask>(mask, head), Shaped<strobe::NoScore>(strobe::NoScore{}, head));
         for (size_t d = 0; d < dim; ++d) {
           const double got = double(to_float(reference[at + size_t(row) * dim + d]));
-          // Half an ulp for the rounding, a hundredth for fp32 sums.
-          worst = std::max(worst, std::fabs(got - expected.o[d]) / ulp_at<__half>(expected.o[d]));
+          // Half an ulp is the rounding; the rest is fp32.
+          worst =
+              std::max(worst, std::fabs(got - expected.o[d]) - 0.5 * ulp_at<__half>(expected.o[d]));
         }
       }
     }
-    CHECK(worst < 0.52);
+    CHECK(worst < 2e-6);
   };
   compare(strobe::Full{});
   compare(strobe::Causal{});

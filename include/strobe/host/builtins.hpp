@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The CUDA built-ins as the host compiler sees them: keywords, indices, barriers and what lies in builtins_*.hpp.
-// Layer: host execution. Included through the ptx/ headers; semantics: CUDA C++ Programming Guide, "C++ Language
-// Extensions".
+// The CUDA built-ins as the host compiler sees them: keywords, indices, barriers and what lies in
+// builtins_*.hpp.
+// Layer: host execution. Included through the ptx/ headers; semantics: CUDA C++ Programming Guide,
+// "C++ Language Extensions".
 //
-// `__shared__` variables do not exist here: several blocks run interleaved on one OS thread, so a static would be
-// shared between them. Kernels take their shared memory from STROBE_DYNAMIC_SHARED (ptx/shared.cuh).
+// `__shared__` variables do not exist here: several blocks run interleaved on one OS thread, so a
+// static would be shared between them. Kernels take their shared memory from STROBE_DYNAMIC_SHARED
+// (ptx/shared.cuh).
 #pragma once
 
 #if defined(__CUDACC__)
@@ -21,7 +23,8 @@
 #include "builtins_warp.hpp"
 #include "runtime.hpp"
 
-// The toolkit's headers define the other keywords (__global__, __device__, __grid_constant__ ...) to nothing.
+// The toolkit's headers define the other keywords (__global__, __device__, __grid_constant__ ...)
+// to nothing.
 #undef __shared__
 #define __shared__ strobe_host_execution_has_no_shared_variables_use_STROBE_DYNAMIC_SHARED
 #undef __launch_bounds__
@@ -35,7 +38,7 @@
 #define gridDim (::strobe::host::current->grid_dim)
 constexpr int warpSize = 32;
 
-// ---- barriers: called by every thread of the block ------------------------------------------------------
+// ---- barriers: called by every thread of the block ----------------------------------------------
 inline void __syncthreads(strobe::host::Site site = strobe::host::Site::here()) {
   strobe::host::block_barrier(0, "__syncthreads", site);
 }
@@ -50,7 +53,7 @@ inline int __syncthreads_and(int predicate, strobe::host::Site site = strobe::ho
   return strobe::host::block_barrier(!predicate, "__syncthreads_and", site) == 0;
 }
 
-// ---- the rest -------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------
 template <class T>
 inline T __ldg(const T* pointer) {
   return *pointer;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 // CUDA's relaxed atomics and memory fences for host execution. Called by one thread, for itself.
-// Layer: host execution. Source: CUDA C++ Programming Guide, "Atomic Functions", "Memory Fence Functions".
-// A relaxed atomic orders nothing by itself; __threadfence() before it publishes, one after it receives. The race
-// checker follows both. For counters that hand data over, ptx/atomic.cuh says what is meant in one instruction.
+// Layer: host execution. Source: CUDA C++ Programming Guide, "Atomic Functions", "Memory Fence
+// Functions". A relaxed atomic orders nothing by itself; __threadfence() before it publishes, one
+// after it receives. The race checker follows both. For counters that hand data over,
+// ptx/atomic.cuh says what is meant in one instruction.
 #pragma once
 
 #include "runtime.hpp"
 
-#define STROBE_HOST_ATOMIC(NAME, EXPRESSION)                                                      \
-  template <class T>                                                                              \
-  inline T NAME(T* pointer, T value, strobe::host::Site site = strobe::host::Site::here()) {      \
-    return strobe::host::atomic_update(                                                           \
-        pointer, [value](T old) { return static_cast<T>(EXPRESSION); },                           \
-        strobe::host::Ordering::relaxed, site);                                                   \
+#define STROBE_HOST_ATOMIC(NAME, EXPRESSION)                                                 \
+  template <class T>                                                                         \
+  inline T NAME(T* pointer, T value, strobe::host::Site site = strobe::host::Site::here()) { \
+    return strobe::host::atomic_update(                                                      \
+        pointer, [value](T old) { return static_cast<T>(EXPRESSION); },                      \
+        strobe::host::Ordering::relaxed, site);                                              \
   }
 STROBE_HOST_ATOMIC(atomicAdd, old + value)
 STROBE_HOST_ATOMIC(atomicSub, old - value)

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT
-// CUDA's arithmetic built-ins for host execution: minimum and maximum, fast maths, bit casts, integer operations.
-// Layer: host execution. Source: CUDA Math API Reference. Fast approximations (__expf ...) are the exact std:: ones.
+// CUDA's arithmetic built-ins for host execution: minimum and maximum, fast maths, bit casts,
+// integer operations.
+// Layer: host execution. Source: CUDA Math API Reference. Fast approximations (__expf ...) are the
+// exact std:: ones.
 #pragma once
 
 #include <cmath>
 
 #include "runtime.hpp"
 
-// ---- min and max: the overloads CUDA has, mixed signedness included -------------------------------------
-#define STROBE_HOST_MIN_MAX(RESULT, X, Y)                                                   \
-  inline RESULT min(X x, Y y) {                                                             \
-    return static_cast<RESULT>(x) < static_cast<RESULT>(y) ? static_cast<RESULT>(x)         \
-                                                           : static_cast<RESULT>(y);        \
-  }                                                                                         \
-  inline RESULT max(X x, Y y) {                                                             \
-    return static_cast<RESULT>(x) < static_cast<RESULT>(y) ? static_cast<RESULT>(y)         \
-                                                           : static_cast<RESULT>(x);        \
+// ---- min and max: the overloads CUDA has, mixed signedness included -----------------------------
+#define STROBE_HOST_MIN_MAX(RESULT, X, Y)                                            \
+  inline RESULT min(X x, Y y) {                                                      \
+    return static_cast<RESULT>(x) < static_cast<RESULT>(y) ? static_cast<RESULT>(x)  \
+                                                           : static_cast<RESULT>(y); \
+  }                                                                                  \
+  inline RESULT max(X x, Y y) {                                                      \
+    return static_cast<RESULT>(x) < static_cast<RESULT>(y) ? static_cast<RESULT>(y)  \
+                                                           : static_cast<RESULT>(x); \
   }
 STROBE_HOST_MIN_MAX(int, int, int)
 STROBE_HOST_MIN_MAX(unsigned, unsigned, unsigned)
@@ -35,7 +37,7 @@ inline float max(float x, float y) { return std::fmax(x, y); }
 inline double min(double x, double y) { return std::fmin(x, y); }
 inline double max(double x, double y) { return std::fmax(x, y); }
 
-// ---- bit casts ------------------------------------------------------------------------------------------
+// ---- bit casts ----------------------------------------------------------------------------------
 inline unsigned __float_as_uint(float x) { return strobe::host::bits_of(x); }
 inline int __float_as_int(float x) { return static_cast<int>(strobe::host::bits_of(x)); }
 inline float __uint_as_float(unsigned x) {
@@ -45,7 +47,7 @@ inline float __uint_as_float(unsigned x) {
 }
 inline float __int_as_float(int x) { return __uint_as_float(static_cast<unsigned>(x)); }
 
-// ---- integers -------------------------------------------------------------------------------------------
+// ---- integers -----------------------------------------------------------------------------------
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
@@ -62,9 +64,7 @@ inline unsigned __brev(unsigned x) {
 inline unsigned __umulhi(unsigned x, unsigned y) {
   return static_cast<unsigned>((static_cast<uint64_t>(x) * y) >> 32);
 }
-inline int __mulhi(int x, int y) {
-  return static_cast<int>((static_cast<int64_t>(x) * y) >> 32);
-}
+inline int __mulhi(int x, int y) { return static_cast<int>((static_cast<int64_t>(x) * y) >> 32); }
 inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
   return static_cast<unsigned long long>((static_cast<__uint128_t>(x) * y) >> 64);
 }
@@ -84,7 +84,7 @@ inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned shift) {
   return static_cast<unsigned>(((((static_cast<uint64_t>(hi) << 32) | lo) << (shift & 31u))) >> 32);
 }
 
-// ---- floating point -------------------------------------------------------------------------------------
+// ---- floating point -----------------------------------------------------------------------------
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __fdividef(float x, float y) { return x / y; }
 inline float __frcp_rn(float x) { return 1.0f / x; }
@@ -92,7 +92,8 @@ inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 inline float __fdiv_rn(float x, float y) { return x / y; }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-// These keep the compiler from contracting x * y + z, as on the device: the operands pass through memory.
+// These keep the compiler from contracting x * y + z, as on the device: the operands pass through
+// memory.
 inline float __fmul_rn(float x, float y) {
   volatile float r = x * y;
   return r;
@@ -110,7 +111,8 @@ inline int __float2int_rd(float x) { return static_cast<int>(std::floor(x)); }
 inline int __float2int_ru(float x) { return static_cast<int>(std::ceil(x)); }
 inline int __float2int_rz(float x) { return static_cast<int>(x); }
 
-// glibc's headers declare some of these names for its own use, with the same meaning; macros leave those alone.
+// glibc's headers declare some of these names for its own use, with the same meaning; macros leave
+// those alone.
 namespace strobe {
 inline namespace STROBE_ABI {
 namespace host {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Shuffles, votes and warp barriers for host execution. Called by exactly the lanes that `mask` names.
-// Layer: host execution. Source: CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp Vote Functions",
-// "Warp Reduce Functions". Left out: __activemask and __match_*: nothing in the library may depend on them.
+// Shuffles, votes and warp barriers for host execution. Called by exactly the lanes that `mask`
+// names.
+// Layer: host execution. Source: CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp Vote
+// Functions", "Warp Reduce Functions". Left out: __activemask and __match_*: nothing in the
+// library may depend on them.
 #pragma once
 
 #include "runtime.hpp"
@@ -19,10 +21,14 @@ inline uint32_t shuffle_source(Shuffle kind, uint32_t argument, int width) {
   const uint32_t segment = lane - in_segment;
   const uint32_t size = static_cast<uint32_t>(width);
   switch (kind) {
-    case Shuffle::indexed: return segment + (argument & (size - 1));
-    case Shuffle::up: return argument > in_segment ? lane : lane - argument;
-    case Shuffle::down: return argument >= size - in_segment ? lane : lane + argument;
-    case Shuffle::exclusive_or: break;
+    case Shuffle::indexed:
+      return segment + (argument & (size - 1));
+    case Shuffle::up:
+      return argument > in_segment ? lane : lane - argument;
+    case Shuffle::down:
+      return argument >= size - in_segment ? lane : lane + argument;
+    case Shuffle::exclusive_or:
+      break;
   }
   const uint32_t source = lane ^ argument;
   return source >= segment + size ? lane : source;

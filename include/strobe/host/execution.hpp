@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Host execution: run a CUDA kernel on the CPU and find the bugs a GPU hides. One fiber a CUDA thread; warp
-// collectives, ldmatrix, mma, cp.async, barriers and atomics are emulated and their misuse is named with file and
-// line. For tests: yours and the library's. Needs the toolkit's headers, not nvcc, a GPU or libcudart.
-// Compile with the host compiler, -DSTROBE_HOST_EXECUTION=1, and link src/*.cpp (cmake/StrobeHostExecution.cmake
-// does both). Layer: host execution, above the ptx wrappers' runtime.hpp.
+// Host execution: run a CUDA kernel on the CPU and find the bugs a GPU hides. One fiber a CUDA
+// thread; warp collectives, ldmatrix, mma, cp.async, barriers and atomics are emulated and their
+// misuse is named with file and line. For tests: yours and the library's. Needs the toolkit's
+// headers, not nvcc, a GPU or libcudart. Compile with the host compiler,
+// -DSTROBE_HOST_EXECUTION=1, and link src/*.cpp (cmake/StrobeHostExecution.cmake does both).
+// Layer: host execution, above the ptx wrappers' runtime.hpp.
 #pragma once
 
 #include <driver_types.h>
@@ -27,32 +28,39 @@ enum class Order {
   random,    // any thread of any resident block, from the seed
 };
 
-// When asynchronous copies happen between their issue and their wait. The destination holds NaN patterns until then.
+// When asynchronous copies happen between their issue and their wait. The destination holds NaN
+// patterns until then.
 enum class Asynchrony {
   lazy,   // at the wait: finds reads that do not wait
   eager,  // at the issue: finds copies into a buffer still being read
   mixed,  // either, per copy, from the seed
 };
 
+// True in a program with a file compiled with -fsanitize=thread.
+bool plain_accesses_are_seen();
+
 struct Options {
   Order order = Order::in_order;
   Asynchrony asynchrony = Asynchrony::lazy;
   uint64_t seed = 1;
-  // Happens-before checking (vector clocks) of shared memory and of tracked global ranges. Accesses through the
-  // ptx wrappers are always seen; plain loads and stores when the kernel's file is compiled with
-  // -fsanitize=thread (libtsan is not linked: src/tsan_hooks.cpp receives the calls).
-  bool check_races = false;
-  // Blocks interleaved on one OS thread. Blocks that wait for each other need as many as wait; the report of a
-  // deadlock says when more are needed.
+  // Happens-before checking (vector clocks) of shared memory and of tracked global ranges. Accesses
+  // through the ptx wrappers are always seen; plain loads and stores when the kernel's file is
+  // compiled with -fsanitize=thread (libtsan is not linked: src/tsan_hooks.cpp receives the calls).
+  // On unless said otherwise in a program that has such a file, off in others, where it costs more
+  // than it finds.
+  bool check_races = plain_accesses_are_seen();
+  // Blocks interleaved on one OS thread. Blocks that wait for each other need as many as wait; the
+  // report of a deadlock says when more are needed.
   int resident_blocks = 4;
-  // Blocks are spread over this many OS threads. Only blocks of one OS thread are interleaved and race-checked
-  // against each other.
+  // Blocks are spread over this many OS threads. Only blocks of one OS thread are interleaved and
+  // race-checked against each other.
   int os_threads = 1;
   size_t stack_bytes = 128 << 10;  // of each CUDA thread; a guard page lies below
 };
 
-// The defaults, changed by the environment: STROBE_HOST_ORDER (in_order, reverse, random), STROBE_HOST_ASYNC (lazy,
-// eager, mixed), STROBE_HOST_SEED, STROBE_HOST_RACES (0, 1), STROBE_HOST_BLOCKS, STROBE_HOST_THREADS.
+// The defaults, changed by the environment: STROBE_HOST_ORDER (in_order, reverse, random),
+// STROBE_HOST_ASYNC (lazy, eager, mixed), STROBE_HOST_SEED, STROBE_HOST_RACES (0, 1),
+// STROBE_HOST_BLOCKS, STROBE_HOST_THREADS.
 Options default_options();
 
 // The options of launches made by this OS thread: the innermost ScopedOptions, or the defaults.
@@ -71,12 +79,14 @@ class ScopedOptions {
   bool had_previous_;
 };
 
-// What went wrong in this OS thread's last launch that failed: a sentence with block, thread, file and line, or a
-// list of who waits where. Empty if no launch has failed, or after a launch that succeeded.
+// What went wrong in this OS thread's last launch that failed: a sentence with block, thread, file
+// and line, or a list of who waits where. Empty if no launch has failed, or after a launch that
+// succeeded.
 std::string failure();
 
-// Global memory whose accesses by different blocks (and threads) of a launch are checked against each other:
-// workspaces, outputs. For launches by this OS thread; `bytes` from `pointer`. Between launches everything is ordered.
+// Global memory whose accesses by different blocks (and threads) of a launch are checked against
+// each other: workspaces, outputs. For launches by this OS thread; `bytes` from `pointer`. Between
+// launches everything is ordered.
 void track_global(const void* pointer, size_t bytes);
 void untrack_global(const void* pointer);
 
@@ -109,9 +119,10 @@ struct Parameter {
   using type = T;
 };
 
-// kernel<<<grid, block, dynamic_shared_bytes>>>(arguments...) on the CPU; returns when it has finished. Called by a
-// host thread, from several at once if need be. cudaSuccess; cudaErrorInvalidConfiguration or cudaErrorInvalidValue
-// for a launch no GPU would take; cudaErrorLaunchFailure with failure() set. Never throws.
+// kernel<<<grid, block, dynamic_shared_bytes>>>(arguments...) on the CPU; returns when it has
+// finished. Called by a host thread, from several at once if need be. cudaSuccess;
+// cudaErrorInvalidConfiguration or cudaErrorInvalidValue for a launch no GPU would take;
+// cudaErrorLaunchFailure with failure() set. Never throws.
 template <class... Parameters>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                    size_t dynamic_shared_bytes,

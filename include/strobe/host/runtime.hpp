@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What the ptx/ wrappers and the CUDA built-ins call when a kernel runs on the CPU: one fiber a CUDA thread, many
-// fibers an OS thread. Users want execution.hpp; this is its inside, implemented in src/*.cpp.
+// What the ptx/ wrappers and the CUDA built-ins call when a kernel runs on the CPU: one fiber a
+// CUDA thread, many fibers an OS thread. Users want execution.hpp; this is its inside, implemented
+// in src/*.cpp.
 // Layer: host execution. Every operation that can be misused takes the Site of its caller.
 //
-// Not here yet, with a place kept: mbarrier, TMA, wgmma and setmaxnreg of the Hopper kernels. They add to a thread
-// its in-flight wgmma groups, to a block its mbarriers and tile loads (which the scheduler completes late, as it
-// does cp.async), and to the race checker a second set of clocks for what the async proxy has seen
-// (fence.proxy.async). A warpgroup is four consecutive warps that issue the same instruction.
+// Not here yet, with a place kept: mbarrier, TMA, wgmma and setmaxnreg of the Hopper kernels. They
+// add to a thread its in-flight wgmma groups, to a block its mbarriers and tile loads (which the
+// scheduler completes late, as it does cp.async), and to the race checker a second set of clocks
+// for what the async proxy has seen (fence.proxy.async). A warpgroup is four consecutive warps that
+// issue the same instruction.
 #pragma once
 
 #include <vector_types.h>
@@ -17,8 +19,8 @@
 
 #include "site.hpp"
 
-// Staging of operands is the runtime's own business: under -fsanitize=thread, which instruments kernels for the
-// race checker, it is left alone.
+// Staging of operands is the runtime's own business: under -fsanitize=thread, which instruments
+// kernels for the race checker, it is left alone.
 #if defined(__SANITIZE_THREAD__)
 #define STROBE_HOST_UNCHECKED __attribute__((no_sanitize("thread")))
 #elif defined(__has_feature)
@@ -37,10 +39,10 @@ namespace host {
 enum class Element { f16, bf16 };
 enum class Ordering { relaxed, acquire, release, acq_rel };
 
-// Where the lanes of a warp leave operands and find results. A lane only writes its own slots, before it arrives
-// at the collective, and only reads results after it; so no slot is overwritten before its lane has read it.
-// Laid out so that a fragment register of the whole warp is an 8x8 matrix in row-major order (mma.cuh has the
-// table): the arithmetic reads matrices, not lanes.
+// Where the lanes of a warp leave operands and find results. A lane only writes its own slots,
+// before it arrives at the collective, and only reads results after it; so no slot is overwritten
+// before its lane has read it. Laid out so that a fragment register of the whole warp is an 8x8
+// matrix in row-major order (mma.cuh has the table): the arithmetic reads matrices, not lanes.
 struct alignas(64) WarpExchange {
   uint32_t a[4][32];       // mma: registers of A
   uint32_t b[2][32];       // mma: registers of B
@@ -70,29 +72,31 @@ extern __thread Thread* current;
 
 inline unsigned char* dynamic_shared() { return current->shared; }
 
-// Fails the launch: `launch` returns cudaErrorLaunchFailure and failure() has the text. Does not return.
+// Fails the launch: `launch` returns cudaErrorLaunchFailure and failure() has the text. Does not
+// return.
 [[noreturn]] void fail(const char* what, Site site);
 
-// Lets other threads run. `yield` in a loop that nobody can end is reported as a deadlock; note_progress says that
-// memory has changed, so that a spinning thread may find its condition true.
+// Lets other threads run. `yield` in a loop that nobody can end is reported as a deadlock;
+// note_progress says that memory has changed, so that a spinning thread may find its condition
+// true.
 void yield(Site site);
 void note_progress();
 
-// ---- shared memory (src/memory.cpp) ----------------------------------------------------------------------
+// ---- shared memory (src/memory.cpp) -------------------------------------------------------------
 uint32_t shared_address(const void* pointer, Site site);
 
-// ---- barriers (src/barrier.cpp) --------------------------------------------------------------------------
+// ---- barriers (src/barrier.cpp) -----------------------------------------------------------------
 // All threads of the block; returns how many came with predicate != 0.
 int block_barrier(int predicate, const char* name, Site site);
 void named_barrier(int id, int threads, bool wait, Site site);
 
-// ---- warp collectives (src/warp.cpp) ---------------------------------------------------------------------
+// ---- warp collectives (src/warp.cpp) ------------------------------------------------------------
 void warp_barrier(uint32_t mask, Site site);
 // What each lane of the mask gave. Valid until the calling lane's next collective.
 const uint64_t* gather(uint32_t mask, uint64_t value, const char* name, Site site);
 void check_source_lane(uint32_t mask, uint32_t source, const char* name, Site site);
 
-// ---- matrices (src/matrix.cpp) ---------------------------------------------------------------------------
+// ---- matrices (src/matrix.cpp) ------------------------------------------------------------------
 // Operands and results pass through current->exchange.
 void exchange_load_matrices(int count, bool transposed, Site site);
 void exchange_store_matrices(int count, bool transposed, Site site);
@@ -134,20 +138,21 @@ STROBE_HOST_UNCHECKED inline void mma_m16n8k16(Element type, float (&d)[4], cons
   d[3] = x.d_lower[lane][1];
 }
 
-// ---- asynchronous copies (src/async_copy.cpp) ------------------------------------------------------------
+// ---- asynchronous copies (src/async_copy.cpp) ---------------------------------------------------
 // `source_bytes` of the `bytes` come from global memory, the rest are zero.
 void cp_async(uint32_t dst_smem, const void* src_gmem, uint32_t bytes, uint32_t source_bytes,
               Site site);
 void cp_async_commit();
 void cp_async_wait(int newest);
 
-// ---- atomics and fences (src/atomic.cpp) -----------------------------------------------------------------
+// ---- atomics and fences (src/atomic.cpp) --------------------------------------------------------
 enum class AtomicKind { load, store, update };
 void before_atomic(const void* pointer, size_t bytes, AtomicKind kind, Ordering ordering,
                    Site site);
 void memory_fence();  // __threadfence
 
-// Atomically replaces *pointer by change(old) and returns old. Really atomic: blocks may run on several OS threads.
+// Atomically replaces *pointer by change(old) and returns old. Really atomic: blocks may run on
+// several OS threads.
 template <class T, class Change>
 STROBE_HOST_UNCHECKED inline T atomic_update(T* pointer, Change change, Ordering ordering,
                                              Site site) {
@@ -156,8 +161,8 @@ STROBE_HOST_UNCHECKED inline T atomic_update(T* pointer, Change change, Ordering
   __atomic_load(pointer, &old, __ATOMIC_SEQ_CST);
   do {
     next = change(old);
-  } while (!__atomic_compare_exchange(pointer, &old, &next, false, __ATOMIC_SEQ_CST,
-                                      __ATOMIC_SEQ_CST));
+  } while (
+      !__atomic_compare_exchange(pointer, &old, &next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   if (std::memcmp(&old, &next, sizeof(T)) != 0) note_progress();
   return old;
 }
@@ -177,7 +182,7 @@ STROBE_HOST_UNCHECKED inline void atomic_store(T* pointer, T value, Ordering ord
   note_progress();
 }
 
-// ---- values ----------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 template <class T>
 inline uint32_t bits_of(const T& value) {
   static_assert(sizeof(T) == 4, "a 32-bit value");
@@ -187,9 +192,7 @@ inline uint32_t bits_of(const T& value) {
 }
 
 // What .ftz does to operands and results: a subnormal becomes a zero of its sign.
-inline float flush_subnormal(float x) {
-  return (bits_of(x) & 0x7f800000u) == 0 ? x * 0.0f : x;
-}
+inline float flush_subnormal(float x) { return (bits_of(x) & 0x7f800000u) == 0 ? x * 0.0f : x; }
 
 }  // namespace host
 }  // namespace STROBE_ABI

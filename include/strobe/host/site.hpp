@@ -11,8 +11,9 @@ namespace strobe {
 inline namespace STROBE_ABI {
 namespace host {
 
-// A file and line, or the address of an instruction (a plain load or store reported by the compiler's
-// instrumentation). Pointers have 48 bits on the platforms this runs on; the line sits below them.
+// A file and line, or the address of an instruction (a plain load or store reported by the
+// compiler's instrumentation). Pointers have 48 bits on the platforms this runs on; the line sits
+// below them.
 class Site {
  public:
   constexpr Site() = default;

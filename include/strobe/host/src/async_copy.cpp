@@ -16,7 +16,8 @@ void copy_bytes(const Fiber& self, const PendingCopy& copy) {
   std::memset(destination + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
 }
 
-// The issuing thread may see the bytes from here on; others after a barrier, which is why the write counts as of now.
+// The issuing thread may see the bytes from here on; others after a barrier, which is why the write
+// counts as of now.
 void land(Fiber& self, const PendingCopy& copy) {
   if (!copy.done) copy_bytes(self, copy);
   engine->races.set_pending(self, copy.destination, copy.bytes, false);

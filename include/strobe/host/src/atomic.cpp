@@ -12,8 +12,8 @@ void before_atomic(const void* pointer, size_t bytes, AtomicKind kind, Ordering 
   if (current == nullptr) return;  // host code
   const Fiber& self = self_fiber();
   if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) {
-    engine->fail(format("atomic at %s: the address is not %zu-byte aligned", describe(site).text,
-                        bytes));
+    engine->fail(
+        format("atomic at %s: the address is not %zu-byte aligned", describe(site).text, bytes));
   }
   if (!engine->races.enabled) return;
   engine->races.atomic(self, pointer, kind, ordering);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// __syncthreads and named barriers (bar.sync, bar.arrive). As in hardware a warp arrives as one: its lanes meet, and the
-// last of them counts the warp in.
+// __syncthreads and named barriers (bar.sync, bar.arrive). As in hardware a warp arrives as one:
+// its lanes meet, and the last of them counts the warp in.
 // Layer: host execution, internal.
 #include "collective.hpp"
 
@@ -27,15 +27,16 @@ void check_arrival(const Barrier& barrier, const Arrival& a, uint32_t warp) {
                         describe(barrier.first_site).text));
   }
   if (barrier.expected != a.expected || barrier.whole_block != a.whole_block) {
-    engine->fail(format("%s at %s: barrier %u for %u warps, but those already there (at %s) gave %u",
-                        a.name, describe(a.site).text, a.id, a.expected,
-                        describe(barrier.first_site).text, barrier.expected));
+    engine->fail(
+        format("%s at %s: barrier %u for %u warps, but those already there (at %s) gave %u", a.name,
+               describe(a.site).text, a.id, a.expected, describe(barrier.first_site).text,
+               barrier.expected));
   }
   if (barrier.arrived[warp]) {
-    engine->fail(format("%s at %s: the warp arrives twice at barrier %u (first at %s) before %u "
-                        "warps have come",
-                        a.name, describe(a.site).text, a.id, describe(barrier.site[warp]).text,
-                        a.expected));
+    engine->fail(
+        format("%s at %s: the warp arrives twice at barrier %u (first at %s) before %u "
+               "warps have come",
+               a.name, describe(a.site).text, a.id, describe(barrier.site[warp]).text, a.expected));
   }
 }
 
@@ -65,7 +66,8 @@ void arrive(const Arrival& a, int predicate) {
   const uint32_t lanes = self.warp_state->exist;
   self.exchange->value[self.lane] = predicate != 0;
   Warp* warp = meet(a.name, true, lanes, a.site);
-  if (warp == nullptr) return;  // the last lane has counted the warp in, and the barrier has let it go
+  if (warp == nullptr)
+    return;  // the last lane has counted the warp in, and the barrier has let it go
 
   Barrier& barrier = self.block->barriers[a.id];
   const uint32_t w = self.warp;
@@ -105,15 +107,16 @@ void named_barrier(int id, int threads, bool wait, Site site) {
   const char* name = wait ? "bar.sync" : "bar.arrive";
   const uint32_t warps = static_cast<uint32_t>(self_fiber().block->warps.size());
   if (id < 0 || id >= static_cast<int>(kBarriers)) {
-    engine->fail(format("%s at %s: barrier %d does not exist (0..15)", name, describe(site).text, id));
+    engine->fail(
+        format("%s at %s: barrier %d does not exist (0..15)", name, describe(site).text, id));
   }
   if (threads <= 0 || threads % 32 != 0) {
-    engine->fail(format("%s at %s: %d threads is not a positive multiple of 32", name, describe(site).text,
-                        threads));
+    engine->fail(format("%s at %s: %d threads is not a positive multiple of 32", name,
+                        describe(site).text, threads));
   }
   if (static_cast<uint32_t>(threads) > warps * 32) {
-    engine->fail(format("%s at %s: waits for %d threads in a block of %u", name, describe(site).text, threads,
-                        engine->threads));
+    engine->fail(format("%s at %s: waits for %d threads in a block of %u", name,
+                        describe(site).text, threads, engine->threads));
   }
   arrive({static_cast<uint32_t>(id), static_cast<uint32_t>(threads) / 32, false, wait, name, site},
          0);

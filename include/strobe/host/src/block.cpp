@@ -11,8 +11,8 @@ inline namespace STROBE_ABI {
 namespace host {
 namespace {
 
-// Fresh shared memory holds NaN in every type. The guards hold something else, so that a copy of one is seen in
-// the other.
+// Fresh shared memory holds NaN in every type. The guards hold something else, so that a copy of
+// one is seen in the other.
 constexpr int kFresh = 0xff;
 constexpr unsigned char kGuardByte = 0xa5;
 
@@ -68,8 +68,15 @@ bool Engine::prepare(const Launch& new_launch) {
   warps_per_block_ = (threads + 31) / 32;
   size_t resident = static_cast<size_t>(options.resident_blocks > 0 ? options.resident_blocks : 1);
   if (resident > state->blocks) resident = static_cast<size_t>(state->blocks);
-  while (blocks.size() < resident) blocks.push_back(std::make_unique<Block>());
-  blocks.resize(resident);
+  while (blocks.size() > resident) {
+    spare_.push_back(std::move(blocks.back()));
+    blocks.pop_back();
+  }
+  while (blocks.size() < resident) {
+    if (spare_.empty()) spare_.push_back(std::make_unique<Block>());
+    blocks.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+  }
   for (const auto& block : blocks) block->running = false;
   ready_warps_.assign((warps_per_block_ * resident + 63) / 64, 0);
   current_warp_ = 0;
@@ -157,8 +164,9 @@ void Engine::start_block(Block& block, size_t slot, uint64_t linear) {
     fiber.spinning = Site();
     fiber.copies.clear();
     fiber.copy_group = 0;
-    // Stacks lie at multiples of the page size: without an offset of their own, the same variable of all lanes
-    // would fall into the same set of the first-level cache. 32 lanes times 128 bytes spread over all sets.
+    // Stacks lie at multiples of the page size: without an offset of their own, the same variable
+    // of all lanes would fall into the same set of the first-level cache. 32 lanes times 128 bytes
+    // spread over all sets.
     char* bottom = stacks_.bottom(slot * threads + t);
     char* top = bottom + stacks_.bytes() - fiber.lane * 128;
     prepare_context(fiber.context, bottom, stacks_.bytes(), top, &Engine::enter);

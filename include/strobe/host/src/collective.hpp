@@ -9,9 +9,10 @@ namespace strobe {
 inline namespace STROBE_ABI {
 namespace host {
 
-// Called by each lane of `mask` with the same name. Returns the warp to the lane that arrived last: it does the
-// work on Warp::exchange, then calls release_lanes. Returns null to the others, after that.
-// `name` is compared by address: pass one literal. `aligned`: as in .sync.aligned, all lanes must be at one site.
+// Called by each lane of `mask` with the same name. Returns the warp to the lane that arrived last:
+// it does the work on Warp::exchange, then calls release_lanes. Returns null to the others, after
+// that. `name` is compared by address: pass one literal. `aligned`: as in .sync.aligned, all lanes
+// must be at one site.
 Warp* meet_slow(Fiber& self, const char* name, bool aligned, uint32_t mask, Site site);
 
 inline Warp* meet(const char* name, bool aligned, uint32_t mask, Site site) {

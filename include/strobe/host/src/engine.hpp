@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The state of host execution on one OS thread: fibers, warps, barriers and blocks, and the engine that runs them.
-// Each concern has its .cpp file: scheduler, barrier, warp, matrix, async_copy, memory, atomic, race, launch.
+// The state of host execution on one OS thread: fibers, warps, barriers and blocks, and the engine
+// that runs them. Each concern has its .cpp file: scheduler, barrier, warp, matrix, async_copy,
+// memory, atomic, race, launch.
 // Layer: host execution, internal.
 #pragma once
 
@@ -34,7 +35,8 @@ struct PendingCopy {
   Site site;
 };
 
-// A CUDA thread. Its hot fields share a cache line with those of Thread: a switch touches little else of it.
+// A CUDA thread. Its hot fields share a cache line with those of Thread: a switch touches little
+// else of it.
 struct alignas(64) Fiber : Thread {
   Warp* warp_state = nullptr;
   Context context;
@@ -61,7 +63,8 @@ struct Warp {
   uint32_t ready = 0;
   uint32_t spinning = 0;  // lanes that have yielded: ready when nobody else is
   uint32_t done = 0;
-  // Disjoint masks can be open at once, so there are at most 32; a converged warp uses the first alone.
+  // Disjoint masks can be open at once, so there are at most 32; a converged warp uses the first
+  // alone.
   Meeting meetings[32];
   uint32_t open_meetings = 0;
   WarpExchange exchange;
@@ -120,13 +123,13 @@ class Engine {
   // Runs blocks of the launch until none is left or one has failed.
   void run(const Launch& launch, LaunchState& state, const Options& options);
 
-  // ---- scheduler.cpp: called on fibers --------------------------------------------------------------------
+  // ---- scheduler.cpp: called on fibers ----------------------------------------------------------
   void make_ready(Warp& warp, uint32_t lanes) {
     warp.ready |= lanes;
     if (lanes != 0) ready_warps_[warp.index / 64] |= uint64_t{1} << warp.index % 64;
   }
-  // Lets others run until somebody makes the calling fiber ready. Where it waits, the warp's meetings and the
-  // block's barriers know.
+  // Lets others run until somebody makes the calling fiber ready. Where it waits, the warp's
+  // meetings and the block's barriers know.
   void wait(Fiber& self);
   void yield(Fiber& self, Site site);
   // Something happened that a spinning thread may be waiting for.
@@ -159,6 +162,7 @@ class Engine {
   bool wake_spinning();
   void check_progress();
 
+  std::vector<std::unique_ptr<Block>> spare_;  // of earlier launches with more resident blocks
   Context os_thread_;
   Stacks stacks_;
   std::vector<uint64_t> ready_warps_;

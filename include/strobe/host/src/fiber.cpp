@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <cstring>
 
-// The switch ends in `ret`, not in an indirect jump: fibers of a kernel are nearly always suspended under the same
-// chain of calls, so that the processor's return predictor, which thinks it is still on the old stack, is right.
+// The switch ends in `ret`, not in an indirect jump: fibers of a kernel are nearly always suspended
+// under the same chain of calls, so that the processor's return predictor, which thinks it is still
+// on the old stack, is right.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -85,7 +86,8 @@ namespace {
 void* first_frame(char* top, void (*entry)()) {
   char* aligned = reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(top) & ~uintptr_t{15});
 #if defined(__x86_64__)
-  // Six registers, the address `ret` goes to, and a null return address for it (and for debuggers to stop at).
+  // Six registers, the address `ret` goes to, and a null return address for it (and for debuggers
+  // to stop at).
   constexpr size_t kBytes = 8 * sizeof(void*);
   constexpr size_t kEntry = 6;
 #else
@@ -135,7 +137,8 @@ bool Stacks::reserve(size_t count, size_t bytes) {
   memory_ = static_cast<char*>(memory);
   slot_ = slot;
   count_ = count;
-  // On kernels with pages larger than 4096 bytes the guard cannot be protected; overflows are then not caught.
+  // On kernels with pages larger than 4096 bytes the guard cannot be protected; overflows are then
+  // not caught.
   if (sysconf(_SC_PAGESIZE) == static_cast<long>(kGuard)) {
     for (size_t i = 0; i < count; ++i) mprotect(memory_ + i * slot, kGuard, PROT_NONE);
   }

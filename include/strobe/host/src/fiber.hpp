@@ -18,8 +18,8 @@
 #define STROBE_HOST_ASAN 0
 #endif
 
-// Saves the callee-saved registers on the running stack, stores that stack's pointer in *save and continues on the
-// stack `load`. Returns when something switches back.
+// Saves the callee-saved registers on the running stack, stores that stack's pointer in *save and
+// continues on the stack `load`. Returns when something switches back.
 extern "C" void strobe_host_switch_stack(void** save, void* load);
 
 #if STROBE_HOST_ASAN
@@ -54,11 +54,12 @@ inline void switch_context(Context& from, Context& to, [[maybe_unused]] bool fin
 #endif
 }
 
-// Makes `context` start in `entry` (which must not return) when it is first switched to. `top` is the end of its
-// stack.
+// Makes `context` start in `entry` (which must not return) when it is first switched to. `top` is
+// the end of its stack.
 void prepare_context(Context& context, char* bottom, size_t size, char* top, void (*entry)());
 
-// First thing in `entry`. Fills in the bounds of the OS thread's own stack on the first switch away from it.
+// First thing in `entry`. Fills in the bounds of the OS thread's own stack on the first switch away
+// from it.
 void entered_context(Context& os_thread);
 
 // Memory for `count` stacks with a guard page below each, kept and reused from launch to launch.

@@ -54,8 +54,7 @@ struct Defaults {
 const Defaults& defaults() {
   static const Defaults value = [] {
     Defaults d;
-    const int order =
-        read_choice("STROBE_HOST_ORDER", {"in_order", "reverse", "random"}, d.error);
+    const int order = read_choice("STROBE_HOST_ORDER", {"in_order", "reverse", "random"}, d.error);
     if (order >= 0) d.options.order = static_cast<Order>(order);
     const int async = read_choice("STROBE_HOST_ASYNC", {"lazy", "eager", "mixed"}, d.error);
     if (async >= 0) d.options.asynchrony = static_cast<Asynchrony>(async);

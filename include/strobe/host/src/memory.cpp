@@ -25,11 +25,12 @@ void bad_shared_address(uint32_t address, uint32_t bytes, uint32_t alignment, co
     engine->fail(format("%s at %s: shared address smem+0x%x is not %u-byte aligned", name,
                         describe(site).text, address - kSharedBase, alignment));
   }
-  engine->fail(format("%s at %s: %u bytes at smem%+lld are outside the block's %zu bytes of dynamic "
-                      "shared memory",
-                      name, describe(site).text, bytes,
-                      static_cast<long long>(address) - static_cast<long long>(kSharedBase),
-                      engine->launch->dynamic_shared_bytes));
+  engine->fail(
+      format("%s at %s: %u bytes at smem%+lld are outside the block's %zu bytes of dynamic "
+             "shared memory",
+             name, describe(site).text, bytes,
+             static_cast<long long>(address) - static_cast<long long>(kSharedBase),
+             engine->launch->dynamic_shared_bytes));
 }
 
 void Engine::plain_access(const void* pointer, size_t bytes, bool write, Site site) {
@@ -43,9 +44,10 @@ void Engine::plain_access(const void* pointer, size_t bytes, bool write, Site si
     return;
   }
   if (offset < 0 || end > size) {
-    fail(format("%s %zu bytes at smem%+td, outside the block's %td bytes of dynamic shared memory, "
-                "at %s",
-                write ? "writes" : "reads", bytes, offset, size, describe(site).text));
+    fail(
+        format("%s %zu bytes at smem%+td, outside the block's %td bytes of dynamic shared memory, "
+               "at %s",
+               write ? "writes" : "reads", bytes, offset, size, describe(site).text));
   }
   races.shared_access({&self, write, false, site}, static_cast<uint32_t>(offset),
                       static_cast<uint32_t>(bytes));

@@ -12,7 +12,8 @@ namespace host {
 [[noreturn]] void bad_shared_address(uint32_t address, uint32_t bytes, uint32_t alignment,
                                      const char* name, Site site);
 
-// The offset of `bytes` bytes at a shared address; fails the launch if they are out of bounds or misaligned.
+// The offset of `bytes` bytes at a shared address; fails the launch if they are out of bounds or
+// misaligned.
 inline uint32_t shared_offset(uint32_t address, uint32_t bytes, uint32_t alignment,
                               const char* name, Site site) {
   const uint64_t end = uint64_t{address} + bytes;

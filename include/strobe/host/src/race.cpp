@@ -13,6 +13,8 @@ namespace host {
 
 bool instrumented = false;
 
+bool plain_accesses_are_seen() { return instrumented; }
+
 namespace {
 
 void join(uint32_t* into, const uint32_t* from, size_t count) {
@@ -71,7 +73,7 @@ void RaceChecker::start_block(Block& block, size_t shared_bytes) {
   block.shadow.reset(shared_bytes);
 }
 
-// ---- order ----------------------------------------------------------------------------------------------
+// ---- order --------------------------------------------------------------------------------------
 
 uint32_t* RaceChecker::row(const Fiber& thread) {
   return &thread.block->clocks.own[size_t{thread.linear} * threads_];
@@ -117,8 +119,8 @@ void RaceChecker::learn(const Fiber& thread, const Foreign& clocks) {
   foreign = merge(foreign, clocks);
 }
 
-// A location hands on what was released into it. Relaxed operations do so for fences: what a fence published before a
-// relaxed write, and what a relaxed read saw before a fence.
+// A location hands on what was released into it. Relaxed operations do so for fences: what a fence
+// published before a relaxed write, and what a relaxed read saw before a fence.
 void RaceChecker::atomic(const Fiber& thread, const void* pointer, AtomicKind kind,
                          Ordering ordering) {
   const bool acquires = ordering == Ordering::acquire || ordering == Ordering::acq_rel;
@@ -146,7 +148,7 @@ void RaceChecker::fence(const Fiber& thread) {
   ++row(thread)[thread.linear];
 }
 
-// ---- accesses -------------------------------------------------------------------------------------------
+// ---- accesses -----------------------------------------------------------------------------------
 
 // Which bytes of the cell at `cell_offset` lie in from .. to - 1.
 uint8_t RaceChecker::mask_of(size_t cell_offset, size_t from, size_t to) {
@@ -172,8 +174,7 @@ void RaceChecker::check_global(const Access& access, const void* pointer, size_t
   for (Range& r : ranges_) {
     if (begin + bytes <= r.range.begin || begin >= r.range.begin + r.range.bytes) continue;
     const size_t from = begin > r.range.begin ? static_cast<size_t>(begin - r.range.begin) : 0;
-    const size_t to =
-        std::min(r.range.bytes, static_cast<size_t>(begin + bytes - r.range.begin));
+    const size_t to = std::min(r.range.bytes, static_cast<size_t>(begin + bytes - r.range.begin));
     for (size_t at = from / Shadow::kGranule * Shadow::kGranule; at < to; at += Shadow::kGranule) {
       std::unique_ptr<Shadow>& page = r.pages[at / kPage];
       if (page == nullptr) {
@@ -200,11 +201,13 @@ void RaceChecker::set_pending(const Fiber& thread, uint32_t offset, uint32_t byt
 
 void RaceChecker::check_read(const Access& access, Shadow& shadow, Cell& cell, Place place) {
   if (cell.pending) {
-    engine->fail(format("reads smem+0x%zx at %s before the cp.async issued at %s has been waited for",
-                        place.offset, describe(access.site).text, describe(cell.write_site).text));
+    engine->fail(
+        format("reads smem+0x%zx at %s before the cp.async issued at %s has been waited for",
+               place.offset, describe(access.site).text, describe(cell.write_site).text));
   }
   if (cell.write_clock == 0) {
-    // Without instrumentation a plain store may have written it unseen; global memory may come from the host.
+    // Without instrumentation a plain store may have written it unseen; global memory may come from
+    // the host.
     if (instrumented && place.begin == nullptr) {
       engine->fail(format("reads smem+0x%zx at %s, which nobody has written (yet)", place.offset,
                           describe(access.site).text));
@@ -213,8 +216,8 @@ void RaceChecker::check_read(const Access& access, Shadow& shadow, Cell& cell, P
              cell.write_clock > known(*access.thread, cell.write_block, cell.write_thread)) {
     race("read after write", access, place, cell.write_block, cell.write_thread, cell.write_site);
   }
-  // Atomic reads are not remembered: a plain write that races with one races with a write elsewhere, too, in every
-  // protocol that has a meaning.
+  // Atomic reads are not remembered: a plain write that races with one races with a write
+  // elsewhere, too, in every protocol that has a meaning.
   if (!access.atomic) remember_read(access, shadow, cell, place.mask);
 }
 
@@ -245,21 +248,20 @@ void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell
         1, {cell.read_block, cell.read_clock, cell.read_thread, cell.read_mask, cell.read_site});
   }
   auto& reads = shadow.reads_[static_cast<size_t>(cell.more_reads)];
-  reads.erase(std::remove_if(reads.begin(), reads.end(),
-                             [&](const Shadow::Read& r) {
-                               return ordered(r.block, r.thread, r.clock);
-                             }),
-              reads.end());
+  reads.erase(
+      std::remove_if(reads.begin(), reads.end(),
+                     [&](const Shadow::Read& r) { return ordered(r.block, r.thread, r.clock); }),
+      reads.end());
   reads.push_back({block, clock, static_cast<uint16_t>(thread.linear), mask, access.site});
 }
 
 void RaceChecker::check_write(const Access& access, Shadow& shadow, Cell& cell, Place place) {
   const Fiber& thread = *access.thread;
   if (cell.pending) {
-    engine->fail(format("writes smem+0x%zx at %s before the cp.async issued at %s has been waited "
-                        "for",
-                        place.offset, describe(access.site).text,
-                        describe(cell.write_site).text));
+    engine->fail(
+        format("writes smem+0x%zx at %s before the cp.async issued at %s has been waited "
+               "for",
+               place.offset, describe(access.site).text, describe(cell.write_site).text));
   }
   if (cell.write_clock != 0 && !(access.atomic && cell.atomic_write) &&
       (cell.write_mask & place.mask) != 0 &&
@@ -297,12 +299,12 @@ void RaceChecker::race(const char* kind, const Access& access, Place place, uint
                         kind, place.offset, access.thread->linear, here.text, thread, there.text));
   }
   const uint64_t plane = uint64_t{grid_.x} * grid_.y;
-  engine->fail(format("global-memory race (%s) at byte %zu of the range tracked from %p: at %s; "
-                      "block (%llu,%llu,%llu) thread %u at %s",
-                      kind, place.offset, place.begin, here.text,
-                      static_cast<unsigned long long>(block % grid_.x),
-                      static_cast<unsigned long long>(block / grid_.x % grid_.y),
-                      static_cast<unsigned long long>(block / plane), thread, there.text));
+  engine->fail(format(
+      "global-memory race (%s) at byte %zu of the range tracked from %p: at %s; "
+      "block (%llu,%llu,%llu) thread %u at %s",
+      kind, place.offset, place.begin, here.text, static_cast<unsigned long long>(block % grid_.x),
+      static_cast<unsigned long long>(block / grid_.x % grid_.y),
+      static_cast<unsigned long long>(block / plane), thread, there.text));
 }
 
 }  // namespace host

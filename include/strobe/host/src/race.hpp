@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Happens-before checking of shared memory and of tracked global memory: vector clocks, as in FastTrack (Flanagan and
-// Freund, PLDI 2009). Every thread counts its releases; an access is a race if an earlier one to the same bytes, at
-// least one of them a write, is not known to the thread through barriers, __syncwarp or acquiring atomics.
-// It does not depend on the order in which threads happened to run, so that one order finds the races of all.
-// Layer: host execution, internal. For TMA and wgmma a second set of clocks (what the async proxy has seen) will
-// stand beside `own`.
+// Happens-before checking of shared memory and of tracked global memory: vector clocks, as in
+// FastTrack (Flanagan and Freund, PLDI 2009). Every thread counts its releases; an access is a
+// race if an earlier one to the same bytes, at least one of them a write, is not known to the
+// thread through barriers, __syncwarp or acquiring atomics. It does not depend on the order in
+// which threads happened to run, so that one order finds the races of all.
+// Layer: host execution, internal. For TMA and wgmma a second set of clocks (what the async proxy
+// has seen) will stand beside `own`.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +24,17 @@ struct Fiber;
 struct Block;
 class Engine;
 
-// What is known of other blocks: for each its number in the grid and a clock entry for each of its threads. Never
-// changed once made, so that the threads of a block, and blocks after each other, share one.
+// What is known of other blocks: for each its number in the grid and a clock entry for each of its
+// threads. Never changed once made, so that the threads of a block, and blocks after each other,
+// share one.
 using ThreadClocks = std::shared_ptr<const std::vector<uint32_t>>;
 struct ForeignClocks {
   std::map<uint64_t, ThreadClocks> blocks;
 };
 using Foreign = std::shared_ptr<const ForeignClocks>;
 
-// What threads of one block know or hand over: an entry for each thread of the block, and other blocks.
+// What threads of one block know or hand over: an entry for each thread of the block, and other
+// blocks.
 struct Clock {
   std::vector<uint32_t> own;
   Foreign foreign;
@@ -39,10 +42,11 @@ struct Clock {
 
 // The clocks of a block's threads.
 struct BlockClocks {
-  std::vector<uint32_t> own;        // row t: what thread t knows of each thread; [t][t] is its own count
-  std::vector<Foreign> foreign;     // of each thread
-  std::vector<Foreign> fenced;      // of each thread: what its last __threadfence published
-  std::vector<Foreign> unfenced;    // of each thread: what relaxed atomics have read, not yet acquired
+  std::vector<uint32_t> own;  // row t: what thread t knows of each thread; [t][t] is its own count
+  std::vector<Foreign> foreign;  // of each thread
+  std::vector<Foreign> fenced;   // of each thread: what its last __threadfence published
+  std::vector<Foreign>
+      unfenced;  // of each thread: what relaxed atomics have read, not yet acquired
 };
 
 struct Access {
@@ -52,8 +56,9 @@ struct Access {
   Site site;
 };
 
-// The accesses last seen to two bytes of memory. Which of the two is in the masks: threads may use one each. (Of two
-// unordered accesses to different bytes only the newer is remembered; 16-bit elements, the usual case, lose nothing.)
+// The accesses last seen to two bytes of memory. Which of the two is in the masks: threads may use
+// one each. (Of two unordered accesses to different bytes only the newer is remembered; 16-bit
+// elements, the usual case, lose nothing.)
 struct Cell {
   uint64_t write_block = 0;
   uint64_t read_block = 0;
@@ -64,7 +69,7 @@ struct Cell {
   uint8_t write_mask = 0;
   uint8_t read_mask = 0;
   bool atomic_write = false;
-  bool pending = false;  // an asynchronous copy is in flight
+  bool pending = false;     // an asynchronous copy is in flight
   int32_t more_reads = -1;  // index of a list, when reads are not ordered among themselves
   Site write_site;
   Site read_site;
@@ -104,13 +109,13 @@ class RaceChecker {
                     const std::vector<TrackedRange>& ranges);
   void start_block(Block& block, size_t shared_bytes);
 
-  // ---- order ----------------------------------------------------------------------------------------------
+  // ---- order ------------------------------------------------------------------------------------
   void release(const Fiber& thread, Clock& into);
   void acquire(const Fiber& thread, const Clock& from);
   void atomic(const Fiber& thread, const void* pointer, AtomicKind kind, Ordering ordering);
   void fence(const Fiber& thread);
 
-  // ---- accesses -------------------------------------------------------------------------------------------
+  // ---- accesses ---------------------------------------------------------------------------------
   void shared_access(const Access& access, uint32_t offset, uint32_t bytes) {
     if (enabled) check_shared(access, offset, bytes);
   }
@@ -131,7 +136,8 @@ class RaceChecker {
   uint32_t known(const Fiber& thread, uint64_t block, uint32_t other);
   Foreign everything(const Fiber& thread);
   void learn(const Fiber& thread, const Foreign& clocks);
-  // Where a cell is: `begin` is null for shared memory, else the start of a tracked range; and which of its bytes.
+  // Where a cell is: `begin` is null for shared memory, else the start of a tracked range; and
+  // which of its bytes.
   struct Place {
     const void* begin;
     size_t offset;
@@ -152,8 +158,8 @@ class RaceChecker {
   std::unordered_map<const void*, Foreign> locations_;
 };
 
-// True once a file compiled with -fsanitize=thread is in the program: plain accesses are seen, so that memory never
-// seen written is uninitialised.
+// True once a file compiled with -fsanitize=thread is in the program: plain accesses are seen, so
+// that memory never seen written is uninitialised.
 extern bool instrumented;
 
 }  // namespace host

@@ -64,7 +64,8 @@ std::string resolve(uint64_t address) {
     return "an unknown address";
   }
   const uint64_t offset = address - 1 - static_cast<uint64_t>(map->l_addr);
-  // The main program has no name in the link map, and argv[0] may be relative to a folder we have left.
+  // The main program has no name in the link map, and argv[0] may be relative to a folder we have
+  // left.
   const char* module = map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe";
   char self[1024];
   if (map->l_name[0] == '\0') {

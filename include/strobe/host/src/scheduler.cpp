@@ -46,7 +46,8 @@ Warp& Engine::warp(uint32_t index) {
   return blocks[index / warps_per_block_]->warps[index % warps_per_block_];
 }
 
-// The first ready warp at or after the current one (or before it), around the end; some warp is ready.
+// The first ready warp at or after the current one (or before it), around the end; some warp is
+// ready.
 Warp& Engine::nearest_ready_warp(bool backwards) {
   const uint32_t count = warps_per_block_ * static_cast<uint32_t>(blocks.size());
   uint32_t i = current_warp_;
@@ -66,11 +67,12 @@ Fiber* Engine::take_lane(Warp& warp, uint32_t bit) {
   return &warp.lanes[__builtin_ctz(bit)];
 }
 
-// Any lane of the same warp, mostly; now and then any warp. Jumping between warps at every switch would find nothing
-// more and would cost the caches dearly (a third of the speed).
+// Any lane of the same warp, mostly; now and then any warp. Jumping between warps at every switch
+// would find nothing more and would cost the caches dearly (a third of the speed).
 Fiber* Engine::pick_random() {
   const uint64_t dice = random() >> 8;
-  const bool stay = dice % 16 != 0 && (ready_warps_[current_warp_ / 64] >> current_warp_ % 64 & 1) != 0;
+  const bool stay =
+      dice % 16 != 0 && (ready_warps_[current_warp_ / 64] >> current_warp_ % 64 & 1) != 0;
   if (!stay) {
     const uint32_t warps = warps_per_block_ * static_cast<uint32_t>(blocks.size());
     current_warp_ = static_cast<uint32_t>((dice >> 4) % warps);
@@ -133,9 +135,10 @@ bool Engine::wake_spinning() {
   return any;
 }
 
-// Fails when spinning threads have had their turn in vain many times. (Not after once: a plain store may have ended a
-// wait unseen, and the thread that waited then does something that is seen.) With several OS threads the block that
-// this one waits for may run on another: fails when all of them have been idle for a while.
+// Fails when spinning threads have had their turn in vain many times. (Not after once: a plain
+// store may have ended a wait unseen, and the thread that waited then does something that is seen.)
+// With several OS threads the block that this one waits for may run on another: fails when all of
+// them have been idle for a while.
 void Engine::check_progress() {
   constexpr int kRounds = 100;
   if (progress_) {
@@ -193,9 +196,10 @@ std::string Engine::list_waiting_threads() const {
   }
   const uint64_t not_started = state->blocks_not_started();
   if (not_started != 0) {
-    text += format("\n%llu blocks have not started: if these wait for one of them, raise "
-                   "Options::resident_blocks (now %zu)",
-                   static_cast<unsigned long long>(not_started), blocks.size())
+    text += format(
+                "\n%llu blocks have not started: if these wait for one of them, raise "
+                "Options::resident_blocks (now %zu)",
+                static_cast<unsigned long long>(not_started), blocks.size())
                 .text;
   }
   return text;

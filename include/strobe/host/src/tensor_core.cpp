@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The matrix product in three steps: widen the operands to fp32, multiply, add. GCC's portable vectors (SSE2, NEON),
-// and on x86-64 a second version for AVX2 + FMA + F16C, chosen at run time. An exact product followed by an addition
-// rounds as a fused one does, so that both give the same bits.
+// The matrix product in three steps: widen the operands to fp32, multiply, add. GCC's portable
+// vectors (SSE2, NEON), and on x86-64 a second version for AVX2 + FMA + F16C, chosen at run time.
+// An exact product followed by an addition rounds as a fused one does, so that both give the same
+// bits.
 // Layer: host execution, internal.
 #include "tensor_core.hpp"
 
@@ -32,7 +33,8 @@ struct alignas(64) Operands {
 #define STROBE_SHUFFLE_8(X, Y, ...) __builtin_shuffle(X, Y, Half8{__VA_ARGS__})
 #endif
 
-// Interleaving the rows of the upper half with those of the lower half, three times over, transposes.
+// Interleaving the rows of the upper half with those of the lower half, three times over,
+// transposes.
 __attribute__((always_inline)) inline void transpose_8x8(Half8 (&m)[8]) {
   for (int step = 0; step < 3; ++step) {
     Half8 t[8];
@@ -51,8 +53,8 @@ struct FromBf16 {
   }
 };
 
-// The exponent and mantissa moved into place read as the value times 2^-112, subnormals included; infinity and NaN
-// need the largest exponent.
+// The exponent and mantissa moved into place read as the value times 2^-112, subnormals included;
+// infinity and NaN need the largest exponent.
 struct FromF16 {
   static __attribute__((always_inline)) inline void widen(const Half8& from, float* to) {
     const Word8 h = __builtin_convertvector(from, Word8);
@@ -145,8 +147,8 @@ STROBE_AVX2 void multiply_avx2(WarpExchange& x, Element type) {
   multiply_rows(o, x.d_lower, 8);
 }
 
-const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("f16c");
+// Every processor with AVX2 has F16C, which Clang's built-in does not know by name.
+const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 
 #endif
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Warp collectives: meetings, __syncwarp, and the exchange of a value per lane that shuffles and votes are made of.
+// Warp collectives: meetings, __syncwarp, and the exchange of a value per lane that shuffles and
+// votes are made of.
 // Layer: host execution, internal.
 #include <cstring>
 
@@ -12,8 +13,8 @@ namespace {
 
 void check_mask(const Fiber& self, const Warp& warp, uint32_t mask, const char* name, Site site) {
   if ((mask >> self.lane & 1) == 0) {
-    engine->fail(format("%s at %s: the calling lane is not in mask %08x", name, describe(site).text,
-                        mask));
+    engine->fail(
+        format("%s at %s: the calling lane is not in mask %08x", name, describe(site).text, mask));
   }
   const uint32_t gone = mask & (warp.done | ~warp.exist);
   if (gone != 0) {
@@ -49,10 +50,11 @@ Warp* meet_slow(Fiber& self, const char* name, bool aligned, uint32_t mask, Site
     ++warp.open_meetings;
   } else if (meeting->mask != mask || std::strcmp(meeting->name, name) != 0 ||
              (aligned && meeting->site != site)) {
-    engine->fail(format("divergent warp: %s at %s with mask %08x, but lanes %s wait in %s at %s with "
-                        "mask %08x",
-                        name, describe(site).text, mask, describe_lanes(meeting->arrived).text,
-                        meeting->name, describe(meeting->site).text, meeting->mask));
+    engine->fail(
+        format("divergent warp: %s at %s with mask %08x, but lanes %s wait in %s at %s with "
+               "mask %08x",
+               name, describe(site).text, mask, describe_lanes(meeting->arrived).text,
+               meeting->name, describe(meeting->site).text, meeting->mask));
   }
   meeting->arrived |= bit;
   if (meeting->arrived == mask) {
