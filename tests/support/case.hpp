@@ -74,11 +74,10 @@ inline int kind_of(double x) { return std::isnan(x) ? 2 : std::isinf(x) ? (x < 0
 /// Compares O and LSE, as a launch left them in memory, with the oracle by the error rule, and
 /// looks at all memory that had to stay as it was. Empty, or what is wrong.
 ///
-/// Luck: the plain implementation rounds P after dividing by its sum, any FlashAttention before.
-/// The two errors are alike in size but not the same, and where few keys count, the plain one is
-/// now and then (one row in some thousands) so small that twice it is not enough. Such a row must
-/// lie within the bound that no rounding of P can exceed, and they must be rare: one row, or 1% of
-/// the problem.
+/// Luck: the plain implementation and FlashAttention round the same numbers at other moments. The
+/// errors are alike in size but not the same, and where few keys count, both plain ones are now and
+/// then so small that twice the larger is not enough. Such a row must lie within the bound that no
+/// rounding of P can exceed, and a problem may have one (seen: 1 in 85000 rows of random problems).
 ///
 /// fp32 output with P rounded to 16 bits: one ulp of the output is next to nothing there, and luck
 /// decides one row in 200. So the row rule judges that output after rounding it to 16 bits, to what
@@ -179,7 +178,7 @@ std::string verdict(const Prepared<Attention>& prepared,
 
   std::ostringstream wrong;
   if (bad != 0) wrong << first.str() << "; " << bad << " such values, " << judged << " judged; ";
-  if (lucky_rows > std::max<int64_t>(1, int64_t(rows.size()) / 100))
+  if (lucky_rows > 1)
     wrong << lucky_rows << " of " << rows.size() << " rows exceed 2x their plain error; ";
   if (wider_than_p && result.worst_error > 2.0 * worst_plain_error + 1e-6)
     wrong << "fp32 output: largest error " << result.worst_error << ", plain implementation "

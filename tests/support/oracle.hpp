@@ -154,7 +154,9 @@ struct ExpectedRow {
 };
 
 /// The oracle and the plain implementation of one row. The latter: fp32 Q K^T of the 16-bit inputs,
-/// fp32 softmax, P rounded to P's type, fp32 P V, rounded to the output type.
+/// fp32 softmax, P rounded to P's type, fp32 P V, rounded to the output type. P is rounded after
+/// the division by its sum, as a framework's softmax does, or before it, as FlashAttention does:
+/// the plain error is the larger of the two, because either can be small by luck.
 template <class P, class Out, class Mask, class Score>
 ExpectedRow expected_row(const Head& h, int row, const Visible<Mask>& visible,
                          const Shaped<Score>& shaped) {
@@ -208,26 +210,32 @@ ExpectedRow expected_row(const Head& h, int row, const Visible<Mask>& visible,
     l += exact[key];
     plain_l += float(plain[key]);
   }
-  std::vector<float> plain_o(expected.o.size(), 0.f);
+  std::vector<float> plain_o[2] = {std::vector<float>(expected.o.size(), 0.f),
+                                   std::vector<float>(expected.o.size(), 0.f)};
   for (size_t key = 0; key < exact.size(); ++key) {
     if (exact[key] == 0.0 && plain[key] == 0.0) continue;  // also keeps 0 * non-finite V out
     const float* const v = h.v + static_cast<int64_t>(key) * h.value_dim;
     const double p = exact[key] / l;
-    const float rounded = round_through<P>(float(plain[key]) / plain_l);
+    const float rounded[2] = {round_through<P>(float(plain[key]) / plain_l),
+                              round_through<P>(float(plain[key]))};
     // Half an ulp of a normal p is at most 2^-digits of it; below the normal numbers it is
     // constant.
     const double p_error = std::max(std::ldexp(p, -Format<P>::digits), 0.5 * ulp_at<P>(0.0) / l);
-    for (size_t d = 0; d < plain_o.size(); ++d) {
+    for (size_t d = 0; d < expected.o.size(); ++d) {
       expected.o[d] += p * double(v[d]);
-      plain_o[d] += rounded * v[d];
+      plain_o[0][d] += rounded[0] * v[d];
+      plain_o[1][d] += rounded[1] * v[d];
       expected.rounding_bound[d] += p_error * std::fabs(double(v[d]));
     }
   }
   expected.lse = largest + std::log(l);
-  for (size_t d = 0; d < plain_o.size(); ++d) {
-    const auto error_of = [&](float o) { return std::fabs(double(o) - expected.o[d]); };
-    expected.plain_error = std::max(expected.plain_error, error_of(round_through<Out>(plain_o[d])));
-    expected.unrounded_plain_error = std::max(expected.unrounded_plain_error, error_of(plain_o[d]));
+  for (size_t d = 0; d < expected.o.size(); ++d) {
+    for (const float o : {plain_o[0][d], plain_o[1][d] / plain_l}) {
+      const double rounded = double(round_through<Out>(o));
+      expected.plain_error = std::max(expected.plain_error, std::fabs(rounded - expected.o[d]));
+      expected.unrounded_plain_error =
+          std::max(expected.unrounded_plain_error, std::fabs(double(o) - expected.o[d]));
+    }
   }
   return expected;
 }

@@ -12,11 +12,12 @@
 // type, which `extern __shared__` demands within a translation unit and -rdc demands across them.
 // Use it in the kernel itself or in a device function.
 #if STROBE_HOST_EXECUTION
-#define STROBE_DYNAMIC_SHARED(name) unsigned char* name = ::strobe::host::dynamic_shared()
+#define STROBE_DYNAMIC_SHARED(name) \
+  [[maybe_unused]] unsigned char* name = ::strobe::host::dynamic_shared()
 #else
 #define STROBE_DYNAMIC_SHARED(name)                                        \
   extern __shared__ __align__(1024) unsigned char strobe_dynamic_shared[]; \
-  unsigned char* name = strobe_dynamic_shared
+  [[maybe_unused]] unsigned char* name = strobe_dynamic_shared
 #endif
 
 namespace strobe {
