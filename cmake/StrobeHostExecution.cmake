@@ -7,8 +7,8 @@
 # links the host runtime. It does not call add_test: the test library at hand knows best how.
 #
 #   SANITIZE address   AddressSanitizer and UndefinedBehaviorSanitizer: overruns and misaligned vectors
-#   SANITIZE races     plain loads and stores of your files are reported to the race checker, too: set
-#                      Options::check_races, or STROBE_HOST_RACES=1 in the environment
+#   SANITIZE races     plain loads and stores of your files are reported to the race checker, too, which is
+#                      then on by default (Options::check_races, STROBE_HOST_RACES)
 #
 # Works from the build tree, and after find_package(strobe-attention). The headers of the toolkit come from
 # CUDA::toolkit, from CUDAToolkit_INCLUDE_DIRS, or from STROBE_CUDA_INCLUDE_DIR, the first that is there.

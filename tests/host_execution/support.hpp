@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of host execution share: every schedule, launches that must pass or fail, and where a fault was planted.
+// What the tests of host execution share: every schedule, launches that must pass or fail, and
+// where a fault was planted.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,15 +9,21 @@
 
 #include "strobe/host/execution.hpp"
 
-#if defined(__SANITIZE_THREAD__)
-#define STROBE_TEST_INSTRUMENTED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define STROBE_TEST_INSTRUMENTED 1
+// GCC has macros for its sanitizers, Clang a test.
+#if defined(__has_feature)
+#define STROBE_TEST_FEATURE(NAME) __has_feature(NAME)
+#else
+#define STROBE_TEST_FEATURE(NAME) 0
 #endif
-#endif
-#if !defined(STROBE_TEST_INSTRUMENTED)
+#if defined(__SANITIZE_THREAD__) || STROBE_TEST_FEATURE(thread_sanitizer)
+#define STROBE_TEST_INSTRUMENTED 1
+#else
 #define STROBE_TEST_INSTRUMENTED 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || STROBE_TEST_FEATURE(address_sanitizer)
+#define STROBE_TEST_ADDRESS 1
+#else
+#define STROBE_TEST_ADDRESS 0
 #endif
 
 namespace test {
@@ -63,8 +70,8 @@ void passes(LaunchFunction launch, const std::vector<host::Options>& all = sched
   }
 }
 
-// Where faults were planted. `STROBE_MARK(0);` in a kernel marks the *next* line; "%0" in an expected text becomes
-// "folder/file.cpp:line" of it, as messages name places.
+// Where faults were planted. `STROBE_MARK(0);` in a kernel marks the *next* line; "%0" in an
+// expected text becomes "folder/file.cpp:line" of it, as messages name places.
 struct Mark {
   const char* file = "";
   int line = 0;
@@ -88,7 +95,8 @@ inline std::string with_places(std::string text) {
   return text;
 }
 
-// Launches under every schedule (or the given ones) and requires a failure whose text has each of `parts`.
+// Launches under every schedule (or the given ones) and requires a failure whose text has each of
+// `parts`.
 template <class LaunchFunction>
 void fails(LaunchFunction launch, const std::vector<std::string>& parts,
            const std::vector<host::Options>& all = schedules()) {

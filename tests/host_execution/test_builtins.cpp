@@ -20,8 +20,7 @@ struct Coordinates {
 __global__ void write_coordinates(Coordinates* out) {
   const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
   const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-  const unsigned thread =
-      (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   out[block * threads + thread] = {threadIdx, blockIdx, blockDim, gridDim};
 }
 
@@ -42,7 +41,8 @@ TEST_CASE("indices cover the grid, x fastest", "[host-execution]") {
   });
 }
 
-// The source lane by the words of the programming guide; `lane` itself where the guide leaves the value unchanged.
+// The source lane by the words of the programming guide; `lane` itself where the guide leaves the
+// value unchanged.
 int shuffle_reference(const std::string& kind, int lane, int argument, int width) {
   const int segment = lane / width * width;
   if (kind == "idx") return segment + ((argument % width) + width) % width;
@@ -214,8 +214,8 @@ TEST_CASE("a reduction over blocks, also on two OS threads", "[host-execution]")
     test::passes(
         [&] {
           float out = 0;
-          const cudaError_t error = host::launch(sum, 5, 256, 32, x.data(), &out,
-                                                 static_cast<int>(x.size()));
+          const cudaError_t error =
+              host::launch(sum, 5, 256, 32, x.data(), &out, static_cast<int>(x.size()));
           REQUIRE(out == wanted);
           return error;
         },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Faults planted in kernels that use the ptx wrappers: each is caught under every schedule and named with file and line,
-// and its corrected twin passes.
+// Faults planted in kernels that use the ptx wrappers: each is caught under every schedule and
+// named with file and line, and its corrected twin passes.
 #include <cstring>
 
 #include "strobe/ptx/barrier.cuh"
@@ -15,7 +15,7 @@ namespace {
 namespace host = strobe::host;
 namespace ptx = strobe::ptx;
 
-// ---- asynchronous copies ---------------------------------------------------------------------------------
+// ---- asynchronous copies ------------------------------------------------------------------------
 
 enum class Plant { none, no_wait, no_barrier, too_few_groups, overwrite };
 
@@ -48,9 +48,9 @@ auto launch_exchange(Plant plant) {
     std::vector<uint32_t> source(256), out(256);
     for (uint32_t i = 0; i < 256; ++i) source[i] = i * 3;
     // Aligned: std::vector gives 16 bytes.
-    const cudaError_t error = host::launch(exchange_tiles, 1, 64, 1024,
-                                           reinterpret_cast<const char*>(source.data()),
-                                           out.data(), plant);
+    const cudaError_t error =
+        host::launch(exchange_tiles, 1, 64, 1024, reinterpret_cast<const char*>(source.data()),
+                     out.data(), plant);
     if (error == cudaSuccess) {
       for (uint32_t t = 0; t < 64; ++t) {
         const uint32_t lane = t % 32, first = (t ^ 32) / 32 * 128;
@@ -78,7 +78,8 @@ TEST_CASE("a wait for too few groups is caught", "[host-execution]") {
 }
 
 TEST_CASE("a missing barrier after the wait is caught", "[host-execution]") {
-  // Seen from the reader or from the writer, whoever comes second; or by a reader of memory that is not written yet.
+  // Seen from the reader or from the writer, whoever comes second; or by a reader of memory that is
+  // not written yet.
   if (test::instrumented) {
     test::fails(launch_exchange(Plant::no_barrier), {"%1"});
   } else {
@@ -127,7 +128,7 @@ TEST_CASE("misaligned and outlying cp.async addresses are caught", "[host-execut
   test::fails(with(0, 4), {"cp.async at %0: the global address is not 16-byte aligned"});
 }
 
-// ---- ldmatrix --------------------------------------------------------------------------------------------
+// ---- ldmatrix -----------------------------------------------------------------------------------
 
 __global__ void loads_at(int offset) {
   STROBE_DYNAMIC_SHARED(shared);
@@ -135,11 +136,14 @@ __global__ void loads_at(int offset) {
   for (unsigned i = threadIdx.x; i < 512; i += 32) shared[i] = 1;
   __syncwarp();
   STROBE_MARK(0);
-  ptx::ldmatrix_x4(r, ptx::shared_address(shared) + threadIdx.x * 16 + static_cast<uint32_t>(offset));
+  ptx::ldmatrix_x4(r,
+                   ptx::shared_address(shared) + threadIdx.x * 16 + static_cast<uint32_t>(offset));
 }
 
 TEST_CASE("misaligned and outlying ldmatrix addresses are caught", "[host-execution]") {
-  const auto at = [](int offset) { return [=] { return host::launch(loads_at, 1, 32, 512, offset); }; };
+  const auto at = [](int offset) {
+    return [=] { return host::launch(loads_at, 1, 32, 512, offset); };
+  };
   test::passes(at(0));
   test::fails(at(8), {"ldmatrix at %0", "not 16-byte aligned"});
   test::fails(at(16), {"ldmatrix at %0", "outside the block's 512 bytes"});
@@ -157,7 +161,7 @@ TEST_CASE("the shared address of another memory is caught", "[host-execution]") 
               {"shared_address at %0: the pointer is not into dynamic shared memory"});
 }
 
-// ---- divergence ------------------------------------------------------------------------------------------
+// ---- divergence ---------------------------------------------------------------------------------
 
 __global__ void two_barriers(bool diverge) {
   if (!diverge || threadIdx.x < 32) {
@@ -265,7 +269,7 @@ TEST_CASE("calling outside one's mask is caught", "[host-execution]") {
   test::passes([] { return host::launch(not_in_mask, 1, 32, 0, ~0u); });
 }
 
-// ---- named barriers --------------------------------------------------------------------------------------
+// ---- named barriers -----------------------------------------------------------------------------
 
 __global__ void named(int id, int threads) {
   STROBE_MARK(0);
@@ -326,7 +330,7 @@ TEST_CASE("a named barrier that half a warp comes to is caught", "[host-executio
   test::passes([] { return host::launch(partial_warp, 1, 64, 0, 32u); });
 }
 
-// ---- deadlocks -------------------------------------------------------------------------------------------
+// ---- deadlocks ----------------------------------------------------------------------------------
 
 __global__ void wait_for_each_other(bool cross) {
   if (threadIdx.x < 32) {
@@ -340,11 +344,11 @@ __global__ void wait_for_each_other(bool cross) {
 
 TEST_CASE("a deadlock lists who waits where", "[host-execution]") {
   for (bool races : {false, true}) {
-    test::fails([] { return host::launch(wait_for_each_other, 1, 64, 0, true); },
-                {"deadlock", "block (0,0,0)",
-                 "warp 0 lanes 0-31: barrier 3 at %0 (1 of 2 warps arrived)",
-                 "warp 1 lanes 0-31: barrier 4 at %1 (1 of 2 warps arrived)"},
-                test::schedules(races));
+    test::fails(
+        [] { return host::launch(wait_for_each_other, 1, 64, 0, true); },
+        {"deadlock", "block (0,0,0)", "warp 0 lanes 0-31: barrier 3 at %0 (1 of 2 warps arrived)",
+         "warp 1 lanes 0-31: barrier 4 at %1 (1 of 2 warps arrived)"},
+        test::schedules(races));
   }
   test::passes([] { return host::launch(wait_for_each_other, 1, 64, 0, false); });
 }
@@ -359,7 +363,7 @@ TEST_CASE("__trap fails the launch", "[host-execution]") {
               {"block (0,0,0) thread 3 (warp 0 lane 3): __trap() at %0"});
 }
 
-// ---- a place named by the caller -------------------------------------------------------------------------
+// ---- a place named by the caller ----------------------------------------------------------------
 
 STROBE_DEVICE void helper(uint32_t address STROBE_AND_SITE) {
   uint32_t r[4];

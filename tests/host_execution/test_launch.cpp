@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Launches: options, defaults, invalid configurations, blocks that wait for each other, several OS threads.
+// Launches: options, defaults, invalid configurations, blocks that wait for each other, several OS
+// threads.
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -19,8 +20,8 @@ struct Large {
   int values[200];
 };
 
-__global__ void takes_parameters(const Large large, __grid_constant__ const Large constant, int* out,
-                                 double scale) {
+__global__ void takes_parameters(const Large large, __grid_constant__ const Large constant,
+                                 int* out, double scale) {
   out[threadIdx.x] = static_cast<int>(scale) * large.values[threadIdx.x] + constant.values[1];
 }
 
@@ -61,6 +62,10 @@ TEST_CASE("after a failed launch the next one is as good as new", "[host-executi
   }
 }
 
+TEST_CASE("an instrumented program checks for races by default", "[host-execution]") {
+  REQUIRE(host::Options().check_races == test::instrumented);
+}
+
 TEST_CASE("options nest", "[host-execution]") {
   const uint64_t outside = host::current_options().seed;
   {
@@ -79,7 +84,7 @@ TEST_CASE("options nest", "[host-execution]") {
   REQUIRE(host::current_options().seed == outside);
 }
 
-// ---- blocks that wait for each other ---------------------------------------------------------------------
+// ---- blocks that wait for each other ------------------------------------------------------------
 
 // All blocks meet twice at a counter.
 __global__ void meet_all_blocks(uint32_t* counter, uint32_t* out) {
@@ -166,7 +171,8 @@ TEST_CASE("blocks on several OS threads may wait for each other", "[host-executi
   options.order = host::Order::random;
   test::passes(launch_meeting(2), {options});
   // One more than can be resident.
-  test::fails(launch_meeting(3), {"deadlock: threads spin", "1 blocks have not started"}, {options});
+  test::fails(launch_meeting(3), {"deadlock: threads spin", "1 blocks have not started"},
+              {options});
 }
 
 __global__ void adds(std::atomic<int>* sum) { sum->fetch_add(1); }
@@ -205,7 +211,7 @@ TEST_CASE("deep stacks are had for the asking", "[host-execution]") {
       {options});
 }
 
-// ---- one launch after another over the same memory ---------------------------------------------------------
+// ---- one launch after another over the same memory ----------------------------------------------
 
 __global__ void accumulate(float* out) { out[threadIdx.x] += 1; }
 

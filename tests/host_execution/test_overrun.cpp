@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Overruns of shared and global memory, and misaligned vectors. Who catches them depends on the build: guard bytes in
-// every one, the race checker with file and line, AddressSanitizer and UndefinedBehaviorSanitizer by ending the process;
-// these run in a child process whose words are read.
+// Overruns of shared and global memory, and misaligned vectors. Who catches them depends on the
+// build: guard bytes in every one, the race checker with file and line, AddressSanitizer and
+// UndefinedBehaviorSanitizer by ending the process; these run in a child process whose words are
+// read.
 #include <cstdint>
 
 #include "strobe/ptx/cp_async.cuh"
 #include "strobe/ptx/shared.cuh"
 #include "support.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if STROBE_TEST_ADDRESS
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ TEST_CASE("writes inside dynamic shared memory pass", "[host-execution]") {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !STROBE_TEST_ADDRESS
 
 TEST_CASE("writes outside dynamic shared memory are caught", "[host-execution]") {
   for (int index : {25, 200, -1}) {

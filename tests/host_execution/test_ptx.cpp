@@ -21,7 +21,7 @@ namespace {
 namespace host = strobe::host;
 namespace ptx = strobe::ptx;
 
-// ---- ldmatrix and stmatrix -------------------------------------------------------------------------------
+// ---- ldmatrix and stmatrix ----------------------------------------------------------------------
 
 constexpr int kRowStride = 24;  // elements: rows apart, so that a mixed-up address shows
 
@@ -50,8 +50,7 @@ __global__ void load_matrices(uint32_t* out) {
 TEST_CASE("ldmatrix gives each lane the elements of the manual's table", "[host-execution]") {
   test::passes([] {
     std::vector<uint32_t> out(32 * 12);
-    const cudaError_t error =
-        host::launch(load_matrices, 1, 32, 32 * kRowStride * 2, out.data());
+    const cudaError_t error = host::launch(load_matrices, 1, 32, 32 * kRowStride * 2, out.data());
     const auto element = [](unsigned matrix, unsigned row, unsigned column) {
       const unsigned lane = matrix * 8 + row;
       return lane * 5 % 32 * kRowStride + column;
@@ -93,7 +92,7 @@ TEST_CASE("stmatrix is the inverse of ldmatrix", "[host-execution]") {
   });
 }
 
-// ---- mma -------------------------------------------------------------------------------------------------
+// ---- mma ----------------------------------------------------------------------------------------
 
 template <class T>
 T from_float(float x) {
@@ -195,7 +194,7 @@ TEST_CASE("mma passes infinities and NaN on", "[host-execution]") {
   check_product<__nv_bfloat16>(special, 0.0);
 }
 
-// ---- cp.async --------------------------------------------------------------------------------------------
+// ---- cp.async -----------------------------------------------------------------------------------
 
 __global__ void copy_stages(const int4* source, int4* out) {
   STROBE_DYNAMIC_SHARED(shared);
@@ -204,8 +203,8 @@ __global__ void copy_stages(const int4* source, int4* out) {
   for (unsigned s = 0; s < 3; ++s) {
     // Every fourth is invalid: zeros are written and the pointer is not followed.
     const bool valid = (t + s) % 4 != 0;
-    ptx::cp_async_16(ptx::shared_address(stage + s * 32 + t),
-                     valid ? source + s * 32 + t : nullptr, valid);
+    ptx::cp_async_16(ptx::shared_address(stage + s * 32 + t), valid ? source + s * 32 + t : nullptr,
+                     valid);
     ptx::cp_async_commit();
   }
   ptx::cp_async_commit();  // an empty group counts
@@ -223,8 +222,7 @@ TEST_CASE("cp.async copies, zero-fills and counts groups", "[host-execution]") {
   for (int i = 0; i < 96; ++i) source[static_cast<size_t>(i)] = make_int4(i, i + 1, -i, 7);
   test::passes([&] {
     std::vector<int4> out(96);
-    const cudaError_t error =
-        host::launch(copy_stages, 1, 32, 96 * 16, source.data(), out.data());
+    const cudaError_t error = host::launch(copy_stages, 1, 32, 96 * 16, source.data(), out.data());
     for (unsigned s = 0; s < 3; ++s) {
       for (unsigned t = 0; t < 32; ++t) {
         const unsigned from = s == 1 ? t ^ 1 : t;
@@ -237,7 +235,7 @@ TEST_CASE("cp.async copies, zero-fills and counts groups", "[host-execution]") {
   });
 }
 
-// ---- named barriers --------------------------------------------------------------------------------------
+// ---- named barriers -----------------------------------------------------------------------------
 
 // A producer warp and a consumer warp hand one buffer back and forth.
 __global__ void produce_and_consume(int* out) {
@@ -268,7 +266,7 @@ TEST_CASE("bar.arrive and bar.sync hand a buffer over and back", "[host-executio
   });
 }
 
-// ---- math ------------------------------------------------------------------------------------------------
+// ---- math ---------------------------------------------------------------------------------------
 
 TEST_CASE("approximations have the hardware's special values", "[host-execution]") {
   const float infinity = std::numeric_limits<float>::infinity();
@@ -296,7 +294,7 @@ TEST_CASE("pack2 rounds to nearest even, low half first", "[host-execution]") {
   REQUIRE(ptx::pack2<__half>(70000.0f, -70000.0f) == 0xfc007c00u);
 }
 
-// ---- atomics ---------------------------------------------------------------------------------------------
+// ---- atomics ------------------------------------------------------------------------------------
 
 __global__ void count_up(uint32_t* counter, uint32_t* old_values) {
   const unsigned id = blockIdx.x * blockDim.x + threadIdx.x;
@@ -309,8 +307,7 @@ TEST_CASE("atomic increment wraps and addition adds", "[host-execution]") {
   test::passes([] {
     std::vector<uint32_t> counter = {0, 0, 0, 37}, old_values(64);
     const host::ScopedTracking tracking(counter.data(), 16);
-    const cudaError_t error =
-        host::launch(count_up, 2, 32, 0, counter.data(), old_values.data());
+    const cudaError_t error = host::launch(count_up, 2, 32, 0, counter.data(), old_values.data());
     int seen[10] = {};
     for (uint32_t old : old_values) {
       REQUIRE(old < 10);

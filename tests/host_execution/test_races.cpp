@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The race checker: plain accesses to shared memory (in the instrumented build), and workspaces shared by blocks.
-// Each fault is caught under every schedule, and its corrected twin passes.
+// The race checker: plain accesses to shared memory (in the instrumented build), and workspaces
+// shared by blocks. Each fault is caught under every schedule, and its corrected twin passes.
 #include "strobe/ptx/atomic.cuh"
 #include "strobe/ptx/cp_async.cuh"
 #include "strobe/ptx/shared.cuh"
@@ -11,7 +11,7 @@ namespace {
 namespace host = strobe::host;
 namespace ptx = strobe::ptx;
 
-// ---- plain accesses to shared memory ---------------------------------------------------------------------
+// ---- plain accesses to shared memory ------------------------------------------------------------
 
 enum class Order { none, warp, block };
 
@@ -35,7 +35,8 @@ TEST_CASE("plain shared-memory accesses without a barrier are caught", "[host-ex
   test::passes(with(32, Order::block));
   test::passes(with(0, Order::none));
   if (!test::instrumented) return;
-  // The reader may come before the writer: then its read is the first of the two, of memory not yet written.
+  // The reader may come before the writer: then its read is the first of the two, of memory not yet
+  // written.
   test::fails(with(1, Order::none), {"%1"});
   test::fails(with(32, Order::warp), {"%1"});
 }
@@ -121,7 +122,8 @@ TEST_CASE("a plain read of bytes in flight is caught", "[host-execution]") {
   static float out;
   const auto with = [](bool wait) {
     return [=] {
-      return host::launch(reads_in_flight, 1, 1, 16, reinterpret_cast<const char*>(source), &out, wait);
+      return host::launch(reads_in_flight, 1, 1, 16, reinterpret_cast<const char*>(source), &out,
+                          wait);
     };
   };
   test::passes(with(true));
@@ -130,7 +132,7 @@ TEST_CASE("a plain read of bytes in flight is caught", "[host-execution]") {
   test::fails(with(false), {"reads smem+0x0 at %1", "before the cp.async issued at %0"});
 }
 
-// ---- workspaces ------------------------------------------------------------------------------------------
+// ---- workspaces ---------------------------------------------------------------------------------
 
 // Every block writes a partial; the last to arrive sums them. Which step is left out?
 enum class Merge { correct, fences, no_barrier, relaxed };
@@ -196,8 +198,7 @@ TEST_CASE("a last-arriving block without acquire and release is caught", "[host-
 
 TEST_CASE("a publishing block without its barrier is caught", "[host-execution]") {
   if (!test::instrumented) return;
-  test::fails(launch_merge(Merge::no_barrier),
-              {"global-memory race", "%0", "%1"});
+  test::fails(launch_merge(Merge::no_barrier), {"global-memory race", "%0", "%1"});
 }
 
 __global__ void acquires_too_late(uint32_t* flag, float* data, float* out, bool barrier) {
@@ -223,7 +224,8 @@ TEST_CASE("a receiving block without its barrier is caught", "[host-execution]")
       uint32_t flag = 0;
       float data = 0, out = 0;
       const host::ScopedTracking tracking(&data, 4);
-      const cudaError_t error = host::launch(acquires_too_late, 2, 32, 0, &flag, &data, &out, barrier);
+      const cudaError_t error =
+          host::launch(acquires_too_late, 2, 32, 0, &flag, &data, &out, barrier);
       if (error == cudaSuccess) REQUIRE(out == 3);
       return error;
     };

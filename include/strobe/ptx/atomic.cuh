@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Atomics on global memory that order other accesses: how blocks of one launch hand data to each other.
-// Layer: ptx. PTX ISA 6.0, sm_70. Called by one thread, for itself. Source: PTX ISA, "Memory Consistency Model" and
-// "Parallel Synchronization and Communication Instructions: atom"; "Data Movement: ld, st".
+// Atomics on global memory that order other accesses: how blocks of one launch hand data to each
+// other.
+// Layer: ptx. PTX ISA 6.0, sm_70. Called by one thread, for itself. Source: PTX ISA, "Memory
+// Consistency Model" and "Parallel Synchronization and Communication Instructions: atom"; "Data
+// Movement: ld, st".
 //
-// A block publishes with: plain stores; __syncthreads(); one thread's release. It receives with: one thread's
-// acquire; __syncthreads(); plain loads by all. Both barriers are needed: release and acquire order what is
-// ordered before and after *the calling thread's* operation.
+// A block publishes with: plain stores; __syncthreads(); one thread's release. It receives with:
+// one thread's acquire; __syncthreads(); plain loads by all. Both barriers are needed: release and
+// acquire order what is ordered before and after *the calling thread's* operation.
 #pragma once
 
 #include "prelude.cuh"
@@ -14,8 +16,8 @@ namespace strobe {
 inline namespace STROBE_ABI {
 namespace ptx {
 
-// Returns the old value; stores old >= wrap ? 0 : old + 1. With wrap = n - 1 the n-th arrival gets n - 1 and
-// leaves the counter at 0 for the next launch.
+// Returns the old value; stores old >= wrap ? 0 : old + 1. With wrap = n - 1 the n-th arrival gets
+// n - 1 and leaves the counter at 0 for the next launch.
 //   atom.acq_rel.gpu.global.inc.u32 old, [pointer], wrap;
 STROBE_DEVICE uint32_t atomic_inc_acq_rel(uint32_t* pointer, uint32_t wrap STROBE_AND_SITE) {
 #if STROBE_HOST_EXECUTION
@@ -73,9 +75,9 @@ STROBE_DEVICE void store_release(uint32_t* pointer, uint32_t value STROBE_AND_SI
 #endif
 }
 
-// Inside every loop that waits for another thread or block to change memory. On the device a short sleep that
-// leaves the memory system to others; under host execution it lets the others run at all, and a wait that nobody
-// can end is reported as a deadlock. PTX ISA 6.3, sm_70.
+// Inside every loop that waits for another thread or block to change memory. On the device a short
+// sleep that leaves the memory system to others; under host execution it lets the others run at
+// all, and a wait that nobody can end is reported as a deadlock. PTX ISA 6.3, sm_70.
 //   nanosleep.u32 20;
 STROBE_DEVICE void spin_pause(STROBE_SITE) {
 #if STROBE_HOST_EXECUTION

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Named barriers: some of a block's warps meet, the others run on.
-// Layer: ptx. PTX ISA 2.0, sm_20. Source: PTX ISA, "Parallel Synchronization and Communication Instructions:
-// bar, barrier".
+// Layer: ptx. PTX ISA 2.0, sm_20. Source: PTX ISA, "Parallel Synchronization and Communication
+// Instructions: bar, barrier".
 #pragma once
 
 #include "prelude.cuh"
@@ -10,9 +10,9 @@ namespace strobe {
 inline namespace STROBE_ABI {
 namespace ptx {
 
-// Waits at barrier `id` until `threads` threads (a multiple of 32) have arrived or waited there, then the barrier
-// is free again. Called by whole warps, converged. id 0 is __syncthreads': use 1..15. Memory accesses of all who
-// came are ordered, as with __syncthreads.
+// Waits at barrier `id` until `threads` threads (a multiple of 32) have arrived or waited there,
+// then the barrier is free again. Called by whole warps, converged. id 0 is __syncthreads':
+// use 1..15. Memory accesses of all who came are ordered, as with __syncthreads.
 //   bar.sync id, threads;
 STROBE_DEVICE void barrier_sync(int id, int threads STROBE_AND_SITE) {
 #if STROBE_HOST_EXECUTION
@@ -22,8 +22,8 @@ STROBE_DEVICE void barrier_sync(int id, int threads STROBE_AND_SITE) {
 #endif
 }
 
-// Counts the calling warp in at barrier `id` and does not wait: what it wrote before is visible to those who wait
-// there. `threads` counts both sides. Called by whole warps, converged.
+// Counts the calling warp in at barrier `id` and does not wait: what it wrote before is visible to
+// those who wait there. `threads` counts both sides. Called by whole warps, converged.
 //   bar.arrive id, threads;
 STROBE_DEVICE void barrier_arrive(int id, int threads STROBE_AND_SITE) {
 #if STROBE_HOST_EXECUTION

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // cp.async: copies from global to shared memory that do not pass through registers.
-// Layer: ptx. PTX ISA 7.0 (the L2 prefetch hint 7.4), sm_80. Source: PTX ISA, "Data Movement and Conversion
-// Instructions: cp.async", "cp.async.commit_group", "cp.async.wait_group".
+// Layer: ptx. PTX ISA 7.0 (the L2 prefetch hint 7.4), sm_80. Source: PTX ISA, "Data Movement and
+// Conversion Instructions: cp.async", "cp.async.commit_group", "cp.async.wait_group".
 //
-// A thread's copies belong to the group of its next commit. After wait<N> the copies of all but the thread's N
-// newest groups have landed, visible to *this thread alone*; a barrier makes them visible to the block.
-// The copy and the commit are `volatile` without a "memory" clobber: they keep their order among themselves and
-// against barriers, and plain accesses may still move past them. The wait has the clobber, because plain loads
-// of the copied bytes must stay below it.
+// A thread's copies belong to the group of its next commit. After wait<N> the copies of all but the
+// thread's N newest groups have landed, visible to *this thread alone*; a barrier makes them
+// visible to the block. The copy and the commit are `volatile` without a "memory" clobber: they
+// keep their order among themselves and against barriers, and plain accesses may still move past
+// them. The wait has the clobber, because plain loads of the copied bytes must stay below it.
 #pragma once
 
 #include "prelude.cuh"
@@ -17,7 +17,8 @@ inline namespace STROBE_ABI {
 namespace ptx {
 
 // Starts the copy of 16 bytes, both addresses 16-byte aligned. Called by one thread, for itself.
-// valid == false writes 16 zero bytes and reads nothing: src_gmem may then be any pointer, even null.
+// valid == false writes 16 zero bytes and reads nothing: src_gmem may then be any pointer, even
+// null.
 //   cp.async.cg.shared.global.L2::128B [dst], [src], 16, src_bytes;
 // .cg keeps the line out of L1: tiles are read from shared memory, once.
 STROBE_DEVICE void cp_async_16(uint32_t dst_smem, const void* src_gmem,

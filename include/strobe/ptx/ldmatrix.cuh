@@ -2,17 +2,18 @@
 // ldmatrix: a warp loads 8x8 matrices of 16-bit elements from shared memory into mma fragments.
 // Layer: ptx. PTX ISA 6.5, sm_75. Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix".
 //
-// Called by a whole warp, converged. Lane i passes the address of row i % 8 of matrix i / 8 (x2: lanes 16..31
-// pass any valid address, which is not read); a row is 16 contiguous bytes, 16-byte aligned. Register m gets
-// matrix m: lane l holds the elements
+// Called by a whole warp, converged. Lane i passes the address of row i % 8 of matrix i / 8 (x2:
+// lanes 16..31 pass any valid address, which is not read); a row is 16 contiguous bytes, 16-byte
+// aligned. Register m gets matrix m: lane l holds the elements
 //           r[m] bits 0..15            r[m] bits 16..31
 //   plain   row l/4, column l%4*2      row l/4,     column l%4*2 + 1
 //   _trans  row l%4*2, column l/4      row l%4*2+1, column l/4
 //
-// `volatile` without a "memory" clobber: the load must stay on its side of barriers and of cp_async_wait, which
-// are volatile or have side effects themselves, so their order is kept. There is nothing to order against plain
-// accesses: other lanes write what a lane reads here, so a barrier always lies between. A clobber would only
-// keep the compiler from holding unrelated values in registers across the load.
+// `volatile` without a "memory" clobber: the load must stay on its side of barriers and of
+// cp_async_wait, which are volatile or have side effects themselves, so their order is kept. There
+// is nothing to order against plain accesses: other lanes write what a lane reads here, so a
+// barrier always lies between. A clobber would only keep the compiler from holding unrelated values
+// in registers across the load.
 #pragma once
 
 #include "prelude.cuh"

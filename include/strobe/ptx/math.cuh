@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The special-function unit's fast approximations, and two floats packed into one 16-bit pair.
-// Layer: ptx. Any thread, no convergence needed. Source: PTX ISA, "Floating Point Instructions: ex2, lg2, tanh,
-// rcp" and "Data Movement and Conversion Instructions: cvt".
-// Under host execution the results are the correctly rounded or nearly so std:: functions: they differ from a
-// GPU's in the last bits. Flushing of subnormals (.ftz) is the same on both.
+// Layer: ptx. Any thread, no convergence needed. Source: PTX ISA, "Floating Point Instructions:
+// ex2, lg2, tanh, rcp" and "Data Movement and Conversion Instructions: cvt". Under host execution
+// the results are the correctly rounded or nearly so std:: functions: they differ from a GPU's in
+// the last bits. Flushing of subnormals (.ftz) is the same on both.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -27,8 +27,8 @@ STROBE_DEVICE float exp2_approx(float x) {
 #endif
 }
 
-// log2(x), absolute error 2^-22 for x in (0.5, 2), relative 2^-22 elsewhere. log2_approx(0) = -infinity.
-// PTX ISA 1.4.
+// log2(x), absolute error 2^-22 for x in (0.5, 2), relative 2^-22 elsewhere. log2_approx(0) =
+// -infinity. PTX ISA 1.4.
 //   lg2.approx.ftz.f32 y, x;
 STROBE_DEVICE float log2_approx(float x) {
 #if STROBE_HOST_EXECUTION
@@ -64,8 +64,9 @@ STROBE_DEVICE float rcp_approx(float x) {
 #endif
 }
 
-// Two floats rounded to nearest even, lo in bits 0..15 and hi in bits 16..31: the order of an mma fragment.
-// Values beyond the type's range become infinity. T is __half or __nv_bfloat16. PTX ISA 7.0, sm_80.
+// Two floats rounded to nearest even, lo in bits 0..15 and hi in bits 16..31: the order of an mma
+// fragment. Values beyond the type's range become infinity. T is __half or __nv_bfloat16. PTX
+// ISA 7.0, sm_80.
 //   cvt.rn.{f16x2 | bf16x2}.f32 r, hi, lo;
 template <class T>
 STROBE_DEVICE uint32_t pack2(float lo, float hi);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What every ptx/ header needs: the library's macros, fixed-width integers (NVRTC has no <cstdint>) and, under
-// host execution, the CUDA built-ins and the runtime that the wrappers call instead of inline assembly.
+// What every ptx/ header needs: the library's macros, fixed-width integers (NVRTC has no
+// <cstdint>) and, under host execution, the CUDA built-ins and the runtime that the wrappers call
+// instead of inline assembly.
 // Layer: ptx, the lowest. Inline assembly lives in this folder and nowhere else.
 #pragma once
 
@@ -20,9 +21,10 @@ using uint64_t = unsigned long long;
 #include "../host/runtime.hpp"
 #endif
 
-// The last parameter of a wrapper whose misuse the host runtime reports: the caller's file and line. On the
-// device it vanishes. A device function that wants its own caller named instead takes STROBE_AND_SITE as its
-// last parameter and passes STROBE_PASS_SITE on. STROBE_SITE is the same for functions without parameters.
+// The last parameter of a wrapper whose misuse the host runtime reports: the caller's file and
+// line. On the device it vanishes. A device function that wants its own caller named instead takes
+// STROBE_AND_SITE as its last parameter and passes STROBE_PASS_SITE on. STROBE_SITE is the same for
+// functions without parameters.
 #if STROBE_HOST_EXECUTION
 #define STROBE_SITE ::strobe::host::Site site = ::strobe::host::Site::here()
 #define STROBE_AND_SITE , STROBE_SITE
