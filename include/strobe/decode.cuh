@@ -31,15 +31,20 @@ inline constexpr int decode_key_bytes = (Attention::compiled_head_dim +
                                         int(sizeof(typename Attention::kv_type::value_type));
 
 template <class Attention>
+inline constexpr bool decode_has_pages =
+    decltype(declare<typename Attention::kv_type>().bind(Sequence{}, 0))::has_pages;
+
+template <class Attention>
 int64_t decode_blocks(const Bounds& bounds, const Device& device) noexcept {
   return DecodeSchedule::blocks(bounds, device.sm_count, 16 * decode_row_warps(bounds),
-                                decode_key_bytes<Attention>);
+                                decode_key_bytes<Attention>, decode_has_pages<Attention>);
 }
 
 template <class Attention>
 DecodeSchedule decode_schedule(const Bounds& bounds, const Device& device) noexcept {
   return DecodeSchedule(bounds, device.sm_count, 16 * decode_row_warps(bounds),
-                        decode_key_bytes<Attention>, Attention::policy_type::reduction.chunk);
+                        decode_key_bytes<Attention>, Attention::policy_type::reduction.chunk,
+                        decode_has_pages<Attention>);
 }
 
 }  // namespace detail

@@ -96,13 +96,14 @@ struct DecodeSchedule {
   detail::FastDivision by_group, by_kv_heads, by_row_blocks, by_row_groups;
 
   DecodeSchedule() = default;
-  /// key_bytes: of K and V together, a key. chunk: keys of Reduction::fixed, or 0.
-  /// bounds.kv_splits forces the number of parts.
-  DecodeSchedule(const Bounds& bounds, int sm_count, int block_rows, int key_bytes, int chunk)
+  /// key_bytes: of K and V together, a key. pages: found through a table. chunk: keys of
+  /// Reduction::fixed, or 0. bounds.kv_splits forces the number of parts.
+  DecodeSchedule(const Bounds& bounds, int sm_count, int block_rows, int key_bytes, int chunk,
+                 bool pages = false)
       : group(bounds.q_heads / bounds.kv_heads),
         kv_heads(bounds.kv_heads),
         row_blocks(held(row_blocks_of(bounds, block_rows))),
-        parts(parts_of(bounds, sm_count, block_rows, key_bytes)),
+        parts(parts_of(bounds, sm_count, block_rows, key_bytes, pages)),
         partials(chunk > 0   ? detail::max_of(detail::ceil_div(bounds.kv_len, chunk), 1)
                  : parts > 1 ? parts + nodes_of(parts)
                              : 0),
@@ -129,11 +130,12 @@ struct DecodeSchedule {
                                        bounds.batch);
   }
   /// Parts that take the least time by a small model of an H200 (docs/tuning.md, 2026-11-30): a
-  /// streaming multiprocessor reads 31 bytes a nanosecond with one block on it, 34 with more;
-  /// folding up to `fan` parts costs 1.5 microseconds, a second level of the tree 2 more. No part
-  /// is shorter than 128 keys. Elsewhere the numbers differ, the shape holds: fill the machine,
-  /// then stop.
-  static int parts_of(const Bounds& bounds, int sm_count, int block_rows, int key_bytes) {
+  /// streaming multiprocessor reads 31 bytes a nanosecond with one block on it (25 through a page
+  /// table), 34 with more; folding up to `fan` parts costs 1.5 microseconds, a second level of the
+  /// tree 2 more. No part is shorter than 128 keys. Elsewhere the numbers differ, the shape holds:
+  /// fill the machine, then stop.
+  static int parts_of(const Bounds& bounds, int sm_count, int block_rows, int key_bytes,
+                      bool pages = false) {
     if (bounds.kv_splits > 0) return bounds.kv_splits;
     const int64_t groups = row_groups(bounds, block_rows);
     const int units = detail::max_of(detail::ceil_div(bounds.kv_len, 128), 1);
@@ -146,7 +148,10 @@ struct DecodeSchedule {
       if (parts > 1 && blocks > 3 * int64_t(sm_count)) return;  // rows alone fill the machine
       const int64_t blocks_an_sm = (blocks + sm_count - 1) / sm_count;
       const double bytes = 128.0 * each * key_bytes;
-      const double time = double(blocks_an_sm) * bytes / (blocks_an_sm == 1 ? 31.0 : 34.0) +
+      const double time = double(blocks_an_sm) * bytes /
+                              (blocks_an_sm > 1 ? 34.0
+                               : pages          ? 25.0
+                                                : 31.0) +
                           (parts == 1     ? 0.0
                            : parts <= fan ? 1500.0
                                           : 3500.0);
@@ -160,9 +165,10 @@ struct DecodeSchedule {
       consider(int64_t(blocks_an_sm) * sm_count / groups);
     return best_parts;
   }
-  static int64_t blocks(const Bounds& bounds, int sm_count, int block_rows, int key_bytes) {
+  static int64_t blocks(const Bounds& bounds, int sm_count, int block_rows, int key_bytes,
+                        bool pages = false) {
     return detail::saturating_multiply(row_groups(bounds, block_rows),
-                                       parts_of(bounds, sm_count, block_rows, key_bytes));
+                                       parts_of(bounds, sm_count, block_rows, key_bytes, pages));
   }
 
   /// Parts are numbered last: where a bound is loose and only the first parts have work, these
