@@ -14,7 +14,7 @@ layer() {
     host/*) echo 1 ;;
     ptx/*) echo 2 ;;
     tile/*) echo 3 ;;
-    softmax.cuh) echo 4 ;;
+    softmax.cuh | state.cuh) echo 4 ;;
     warp_*.cuh) echo 5 ;;
     kernel/*) echo 6 ;;
     detail/*.cuh) echo 7 ;;
