@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
-<<<<<<< HEAD
 // Runs a Problem through strobe::prefill or strobe::decode and judges everything it wrote: values
 // by the error rule, other memory bit by bit. One description serves host execution and the GPU.
-=======
-// Runs a Problem through strobe::prefill and judges everything it wrote: values by the error rule,
-// other memory bit by bit. One description serves host execution and the GPU.
->>>>>>> main
 #pragma once
 
 #include <strobe/strobe.cuh>
