@@ -49,11 +49,7 @@ static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t 
   static_assert(sizeof(T) == 2, "elements are __half or __nv_bfloat16");
   const Bounds& bounds = a.bounds;
   Status s;
-  if (!(s = check_length("bounds.batch", bounds.batch))) return s;
-  if (!(s = check_length("bounds.q_len", bounds.q_len))) return s;
-  if (!(s = check_length("bounds.kv_len", bounds.kv_len))) return s;
-  if (!(s = check_length("bounds.q_heads", bounds.q_heads))) return s;
-  if (!(s = check_length("bounds.kv_heads", bounds.kv_heads))) return s;
+  if (!(s = check_bounds(bounds))) return s;
   if (!(s = check_dim("head_dim", a.head_dim, 0x7fffffff, ""))) return s;  // of any size
   if (!(s = check_dim("value_dim", a.value_dim, 0x7fffffff, ""))) return s;
   if (a.rotary.dim < 0 || a.rotary.dim % 16 != 0 || a.rotary.dim > a.head_dim)
@@ -70,19 +66,15 @@ static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t 
   }
   if (!(s = check_device(device))) return s;
   if (bounds.batch == 0 || bounds.q_len == 0 || bounds.kv_len == 0) return {};
-  if (!(s = check_word_pointer("lengths.q_offsets", a.lengths.q_offsets))) return s;
-  if (!(s = check_word_pointer("lengths.q_lens", a.lengths.q_lens))) return s;
-  if (!(s = check_word_pointer("lengths.kv_offsets", a.lengths.kv_offsets))) return s;
-  if (!(s = check_word_pointer("lengths.kv_lens", a.lengths.kv_lens))) return s;
-  const bool packed = a.lengths.q_offsets != nullptr;
-  const Extents rows{packed ? 1 : bounds.batch, packed ? 2 : bounds.q_len, bounds.kv_heads};
+  if (!(s = check_lengths(a.lengths))) return s;
+  const Extents rows = query_extents(bounds, a.lengths, bounds.kv_heads);
   if (bounds.kv_heads > 0) {
     if (!(s = check_view("k", a.k, rows, false, 16))) return s;
     if (!(s = check_view("v", a.v, rows, false, 16))) return s;
     if (!(s = a.kv.check(bounds, a.lengths))) return s;
   }
   if (a.q.data != nullptr &&
-      !(s = check_view("q", a.q, {rows.batch, rows.token, bounds.q_heads}, true, 16)))
+      !(s = check_view("q", a.q, query_extents(bounds, a.lengths, bounds.q_heads), true, 16)))
     return s;
   const int64_t blocks = int64_t(bounds.batch) * bounds.q_len;
   if (blocks > 0x7fffffff)

@@ -149,7 +149,7 @@ class AppendProblem {
     a.kv.k =
         strobe::token_major(static_cast<const __half*>(cache_k_.data()), tokens, kv_heads, dim);
     a.kv.v = strobe::token_major(static_cast<const __half*>(cache_v_.data()), tokens, kv_heads,
-                                    value_dim);
+                                 value_dim);
     if constexpr (paged) {
       a.kv.table = table_;
       a.kv.table_stride = pages / batch;

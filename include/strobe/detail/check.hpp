@@ -58,17 +58,36 @@ inline bool has_no_rows(const Bounds& bounds) noexcept {
   return bounds.batch == 0 || bounds.q_len == 0 || bounds.q_heads == 0;
 }
 
-/// Everything about `a` that can be wrong, whatever the kernel.
-template <class Attention>
-Status check_attention(const Attention& a) noexcept {
-  const Bounds& bounds = a.bounds;
+inline Status check_bounds(const Bounds& bounds) noexcept {
   Status s;
   if (!(s = check_length("bounds.batch", bounds.batch))) return s;
   if (!(s = check_length("bounds.q_len", bounds.q_len))) return s;
   if (!(s = check_length("bounds.kv_len", bounds.kv_len))) return s;
   if (!(s = check_length("bounds.q_heads", bounds.q_heads))) return s;
   if (!(s = check_length("bounds.kv_heads", bounds.kv_heads))) return s;
-  if (!(s = check_length("bounds.kv_splits", bounds.kv_splits))) return s;
+  return check_length("bounds.kv_splits", bounds.kv_splits);
+}
+
+inline Status check_lengths(const Lengths& lengths) noexcept {
+  Status s;
+  if (!(s = check_word_pointer("lengths.q_offsets", lengths.q_offsets))) return s;
+  if (!(s = check_word_pointer("lengths.q_lens", lengths.q_lens))) return s;
+  if (!(s = check_word_pointer("lengths.kv_offsets", lengths.kv_offsets))) return s;
+  return check_word_pointer("lengths.kv_lens", lengths.kv_lens);
+}
+
+/// Extents of Q, O and LSE. Packed tokens have no batch stride, and count as more than one.
+inline Extents query_extents(const Bounds& bounds, const Lengths& lengths, int heads) noexcept {
+  const bool packed = lengths.q_offsets != nullptr;
+  return {packed ? 1 : bounds.batch, packed ? 2 : bounds.q_len, heads};
+}
+
+/// Everything about `a` that can be wrong, whatever the kernel.
+template <class Attention>
+Status check_attention(const Attention& a) noexcept {
+  const Bounds& bounds = a.bounds;
+  Status s;
+  if (!(s = check_bounds(bounds))) return s;
   if (!(s = check_dim("head_dim", a.head_dim, Attention::compiled_head_dim, "HeadDim"))) return s;
   if (!(s = check_dim("value_dim", a.value_dim, Attention::compiled_value_dim, "ValueDim")))
     return s;
@@ -80,14 +99,9 @@ Status check_attention(const Attention& a) noexcept {
                      << "; it must be a multiple of bounds.kv_heads, " << bounds.kv_heads;
   if (a.scale.given && !is_finite(a.scale.value))
     return invalid() << "scale is " << a.scale.value << "; it must be finite";
-  if (!(s = check_word_pointer("lengths.q_offsets", a.lengths.q_offsets))) return s;
-  if (!(s = check_word_pointer("lengths.q_lens", a.lengths.q_lens))) return s;
-  if (!(s = check_word_pointer("lengths.kv_offsets", a.lengths.kv_offsets))) return s;
-  if (!(s = check_word_pointer("lengths.kv_lens", a.lengths.kv_lens))) return s;
+  if (!(s = check_lengths(a.lengths))) return s;
 
-  // Packed tokens: no batch stride, and always more than one token.
-  const Extents q{a.lengths.q_offsets != nullptr ? 1 : bounds.batch,
-                  a.lengths.q_offsets != nullptr ? 2 : bounds.q_len, bounds.q_heads};
+  const Extents q = query_extents(bounds, a.lengths, bounds.q_heads);
   if (!(s = check_view("q", a.q, q, false, 16))) return s;
   if (!(s = check_view("o", a.o, q, true, 16))) return s;
   if (a.lse.data != nullptr && !(s = check_view("lse", a.lse, q, true, 4))) return s;

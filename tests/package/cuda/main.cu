@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// One real instance, compiled as a user would. Its Status is printed, not judged: without a GPU it says so,
-// which is an answer too.
+// One real instance, compiled as a user would. Its Status is printed, not judged: without a GPU it
+// says so, which is an answer too.
 #include <strobe/prefill.cuh>
 #include <strobe/version.hpp>
 
 #include <cstdio>
 
 int main() {
-  std::printf("strobe %d.%d.%d\n", STROBE_VERSION_MAJOR, STROBE_VERSION_MINOR, STROBE_VERSION_PATCH);
+  std::printf("strobe %d.%d.%d\n", STROBE_VERSION_MAJOR, STROBE_VERSION_MINOR,
+              STROBE_VERSION_PATCH);
   strobe::Device device;
   strobe::Status status = strobe::current_device(&device);
   std::printf("current_device: %s\n", status.ok() ? "ok" : status.text);

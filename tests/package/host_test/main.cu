@@ -9,5 +9,6 @@
 #endif
 
 int main() {
-  std::printf("strobe %d.%d.%d on the CPU\n", STROBE_VERSION_MAJOR, STROBE_VERSION_MINOR, STROBE_VERSION_PATCH);
+  std::printf("strobe %d.%d.%d on the CPU\n", STROBE_VERSION_MAJOR, STROBE_VERSION_MINOR,
+              STROBE_VERSION_PATCH);
 }
