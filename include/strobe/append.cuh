@@ -40,12 +40,14 @@ struct Append {
   int value_dim = 0;
 };
 
-/// Appends on `stream`. Asynchronous, capturable, allocates nothing; positions are read on the
-/// device. New rows must not overlap the cache. A row whose position is below 0 is dropped. Errors:
-/// invalid, unsupported, launch_failed.
+namespace detail {
+
+inline bool has_nothing_to_append(const Bounds& bounds) noexcept {
+  return bounds.batch == 0 || bounds.q_len == 0 || bounds.kv_len == 0;
+}
+
 template <class T, class Kv>
-static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t stream) noexcept {
-  using namespace detail;
+Status check_append(const Append<T, Kv>& a, const Device& device) noexcept {
   static_assert(sizeof(T) == 2, "elements are __half or __nv_bfloat16");
   const Bounds& bounds = a.bounds;
   Status s;
@@ -65,7 +67,7 @@ static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t 
                        << a.rotary.dim / 2 << " floats";
   }
   if (!(s = check_device(device))) return s;
-  if (bounds.batch == 0 || bounds.q_len == 0 || bounds.kv_len == 0) return {};
+  if (has_nothing_to_append(bounds)) return {};
   if (!(s = check_lengths(a.lengths))) return s;
   const Extents rows = query_extents(bounds, a.lengths, bounds.kv_heads);
   if (bounds.kv_heads > 0) {
@@ -84,10 +86,36 @@ static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t 
                         8;
   if (chunks > 1e9)
     return unsupported() << "bounds and dims need more than 8000000000 elements a token";
+  return {};
+}
+
+template <class T, class Kv>
+static Status prepare_append(const Device& device) noexcept {
   static ReadyDevices ready{0};
-  if (!(s = prepare(&kernel::append_rows<Append<T, Kv>>, 0, device, ready))) return s;
-  return launch(&kernel::append_rows<Append<T, Kv>>, int(blocks), kernel::append_threads, 0, stream,
-                a);
+  return prepare(&kernel::append_rows<Append<T, Kv>>, 0, device, ready);
+}
+
+}  // namespace detail
+
+/// Whether append(a, ..) would launch; see prefill_supported. There is one append kernel, for every
+/// device.
+template <class T, class Kv>
+static Status append_supported(const Append<T, Kv>& a, const Device& device) noexcept {
+  const Status status = detail::check_append(a, device);
+  return status.ok() && !detail::has_nothing_to_append(a.bounds)
+             ? detail::prepare_append<T, Kv>(device)
+             : status;
+}
+
+/// Appends on `stream`. Asynchronous, capturable, allocates nothing; positions are read on the
+/// device. New rows must not overlap the cache. A row whose position is below 0 is dropped. Errors:
+/// invalid, unsupported, launch_failed.
+template <class T, class Kv>
+static Status append(const Append<T, Kv>& a, const Device& device, cudaStream_t stream) noexcept {
+  const Status status = append_supported(a, device);
+  if (!status || detail::has_nothing_to_append(a.bounds)) return status;
+  return detail::launch(&kernel::append_rows<Append<T, Kv>>, a.bounds.batch * a.bounds.q_len,
+                        kernel::append_threads, 0, stream, a);
 }
 
 }  // namespace STROBE_ABI

@@ -138,6 +138,34 @@ static Status decode_supported(const Attention& a, const Device& device) noexcep
                                                  : detail::prepare_decode<Attention, 4>(device);
 }
 
+namespace detail {
+template <class Attention, int RowWarps>
+static KernelChoice describe_decode(const Attention& a, const Device& device) noexcept {
+  using C = kernel::DecodeSm80<Attention, RowWarps>;
+  const DecodeSchedule schedule = decode_schedule<Attention>(a.bounds, device);
+  Sentence sentence(Code::ok);
+  sentence << "decode_sm80 (mma.sync), " << C::rows << " packed rows a block, "
+           << (C::teams > 1 ? "each warp with " : "all warps sharing ") << C::block_kv
+           << "-key tiles" << (C::teams > 1 ? " of its own" : "") << ", keys in up to "
+           << schedule.parts << " parts, ";
+  return portable_choice(sentence, C::shared_bytes, device);
+}
+}  // namespace detail
+
+/// The kernel decode(a, ..) would launch.
+template <class Attention>
+static KernelChoice decode_kernel(const Attention& a, const Device& device) noexcept {
+  const Status status = decode_supported(a, device);
+  if (!status) return {status, Family::sm80, 0, {}};
+  if (detail::has_no_rows(a.bounds)) {
+    KernelChoice choice;
+    std::memcpy(choice.text, "none: the bounds have no query rows", 36);
+    return choice;
+  }
+  return detail::decode_row_warps(a.bounds) == 1 ? detail::describe_decode<Attention, 1>(a, device)
+                                                 : detail::describe_decode<Attention, 4>(a, device);
+}
+
 /// The same result as prefill, for q_len up to max_decode_q_len: K and V are read once per KV head
 /// (once per 64 packed rows), split over the machine, and the parts folded in key order by the last
 /// block to arrive: no float atomics, the same bits every run. Needs decode_workspace_bytes of

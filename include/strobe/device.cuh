@@ -7,6 +7,7 @@
 
 #include "detail/check.hpp"
 #include "detail/launch.cuh"
+#include "policy.hpp"
 
 namespace strobe {
 inline namespace STROBE_ABI {
@@ -54,6 +55,30 @@ static inline Status init_workspace(const Workspace& workspace, cudaStream_t str
 #endif
   return {};
 }
+
+/// Which kernel a call gets, and why, in one sentence.
+struct KernelChoice {
+  Status status;  ///< not ok: no kernel, and `status.text` says why
+  Family family = Family::sm80;
+  int shared_bytes = 0;  ///< dynamic shared memory a block
+  char text[Status::capacity] = {};
+};
+
+namespace detail {
+
+/// Ends a sentence about one of the portable kernels.
+inline KernelChoice portable_choice(Sentence& sentence, int shared_bytes,
+                                    const Device& device) noexcept {
+  sentence << shared_bytes << " bytes of shared memory: "
+           << (device.compute_capability == 90
+                   ? "the portable kernel, as this version has none of its own for 9.0"
+                   : "the portable kernel");
+  KernelChoice choice{{}, Family::sm80, shared_bytes, {}};
+  std::memcpy(choice.text, Status(sentence).text, sizeof choice.text);
+  return choice;
+}
+
+}  // namespace detail
 
 }  // namespace STROBE_ABI
 }  // namespace strobe

@@ -29,13 +29,15 @@ struct Merge {
   int value_dim = 0;  ///< a multiple of 8
 };
 
-/// Merges on `stream`: merged O = sum of exp(LSE_i - merged LSE) O_i, merged LSE = log of the sum
-/// of exp(LSE_i). Associative within rounding; parts that saw no key change nothing, whatever their
-/// O holds; a row none of whose parts saw a key gives 0 and -infinity. Asynchronous, capturable,
-/// allocates nothing. Errors: invalid (names the field), unsupported, launch_failed.
+namespace detail {
+
 template <class In, class Out>
-static Status merge(const Merge<In, Out>& m, const Device& device, cudaStream_t stream) noexcept {
-  using namespace detail;
+bool has_no_rows(const Merge<In, Out>& m) noexcept {
+  return m.batch == 0 || m.tokens == 0 || m.heads == 0;
+}
+
+template <class In, class Out>
+Status check_merge(const Merge<In, Out>& m, const Device& device) noexcept {
   Status s;
   if (!(s = check_length("parts", m.parts))) return s;
   if (!(s = check_length("batch", m.batch))) return s;
@@ -44,7 +46,7 @@ static Status merge(const Merge<In, Out>& m, const Device& device, cudaStream_t 
   if (m.value_dim < 8 || m.value_dim % 8 != 0)
     return invalid() << "value_dim is " << m.value_dim << "; it must be a positive multiple of 8";
   if (!(s = check_device(device))) return s;
-  if (m.batch == 0 || m.tokens == 0 || m.heads == 0) return {};
+  if (has_no_rows(m)) return {};
   const Extents extents{m.batch, m.tokens, m.heads};
   if (m.parts > 0) {
     if (!(s = check_view("o", m.o, extents, false, 16))) return s;
@@ -57,14 +59,40 @@ static Status merge(const Merge<In, Out>& m, const Device& device, cudaStream_t 
   if (m.merged_lse.data != nullptr &&
       !(s = check_view("merged_lse", m.merged_lse, extents, true, 4)))
     return s;
-  const int64_t rows_a_block = kernel::merge_threads / 32;
-  const double rows = double(m.batch) * m.tokens * m.heads;
-  if (rows > 8e9) return unsupported() << "batch * tokens * heads is more than 8000000000 rows";
-  const int64_t blocks = (int64_t(m.batch) * m.tokens * m.heads + rows_a_block - 1) / rows_a_block;
+  if (double(m.batch) * m.tokens * m.heads > 8e9)
+    return unsupported() << "batch * tokens * heads is more than 8000000000 rows";
+  return {};
+}
+
+template <class In, class Out>
+static Status prepare_merge(const Device& device) noexcept {
   static ReadyDevices ready{0};
-  if (!(s = prepare(&kernel::merge_rows<Merge<In, Out>>, 0, device, ready))) return s;
-  return launch(&kernel::merge_rows<Merge<In, Out>>, int(blocks), kernel::merge_threads, 0, stream,
-                m);
+  return prepare(&kernel::merge_rows<Merge<In, Out>>, 0, device, ready);
+}
+
+}  // namespace detail
+
+/// Whether merge(m, ..) would launch; see prefill_supported. There is one merge kernel, for every
+/// device.
+template <class In, class Out>
+static Status merge_supported(const Merge<In, Out>& m, const Device& device) noexcept {
+  const Status status = detail::check_merge(m, device);
+  return status.ok() && !detail::has_no_rows(m) ? detail::prepare_merge<In, Out>(device) : status;
+}
+
+/// Merges on `stream`: merged O = sum of exp(LSE_i - merged LSE) O_i, merged LSE = log of the sum
+/// of exp(LSE_i). Associative within rounding; parts that saw no key change nothing, whatever their
+/// O holds; a row none of whose parts saw a key gives 0 and -infinity. Asynchronous, capturable,
+/// allocates nothing. Errors: invalid (names the field), unsupported, launch_failed.
+template <class In, class Out>
+static Status merge(const Merge<In, Out>& m, const Device& device, cudaStream_t stream) noexcept {
+  const Status status = merge_supported(m, device);
+  if (!status || detail::has_no_rows(m)) return status;
+  const int64_t rows = int64_t(m.batch) * m.tokens * m.heads,
+                rows_a_block = kernel::merge_threads / 32;
+  return detail::launch(&kernel::merge_rows<Merge<In, Out>>,
+                        int((rows + rows_a_block - 1) / rows_a_block), kernel::merge_threads, 0,
+                        stream, m);
 }
 
 }  // namespace STROBE_ABI

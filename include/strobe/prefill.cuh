@@ -14,15 +14,6 @@
 namespace strobe {
 inline namespace STROBE_ABI {
 
-/// Which kernel a call gets, and why, in one sentence.
-struct KernelChoice {
-  Status status;  ///< not ok: no kernel, and `status.text` says why
-  Family family = Family::sm80;
-  PrefillTile tile;
-  int shared_bytes = 0;
-  char text[Status::capacity] = {};
-};
-
 /// Bytes of workspace a prefill within these bounds needs: a pure function. The portable kernel
 /// needs none, and 0 bytes may come as Workspace{}; kernels to come will need some, so ask.
 template <class Attention>
@@ -72,20 +63,12 @@ static Status prefill_supported(const Attention& a, const Device& device) noexce
 template <class Attention>
 static KernelChoice prefill_kernel(const Attention& a, const Device& device) noexcept {
   using C = kernel::PrefillSm80<Attention>;
-  KernelChoice choice;
-  choice.status = prefill_supported(a, device);
-  if (!choice.status) return choice;
-  choice.family = Family::sm80;
-  choice.tile = C::tile;
-  choice.shared_bytes = C::shared_bytes;
+  const Status status = prefill_supported(a, device);
+  if (!status) return {status, Family::sm80, 0, {}};
   detail::Sentence sentence(Code::ok);
   sentence << "prefill_sm80 (mma.sync), " << C::block_q << " x " << C::block_kv << " tiles, "
-           << C::tile.warps << " warps, " << C::shared_bytes << " bytes of shared memory: ";
-  sentence << (device.compute_capability == 90
-                   ? "the portable kernel, as this version has none of its own for 9.0"
-                   : "the portable kernel");
-  std::memcpy(choice.text, Status(sentence).text, sizeof choice.text);
-  return choice;
+           << C::tile.warps << " warps, ";
+  return detail::portable_choice(sentence, C::shared_bytes, device);
 }
 
 /// O = attention of every query row, and LSE where a.lse.data is not null. See Attention for

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api_call.hpp"
+#include "strobe/decode.cuh"
 #include "strobe/prefill.cuh"
 
 using api::Call;
@@ -178,6 +179,31 @@ TEST_CASE("current_device fills a device that prefill takes", "[cpu][errors]") {
   call.device = device;
   CHECK(run(call) == "");
   CHECK(problem.written() == Problem::outputs);
+}
+
+TEST_CASE("decode_kernel says what would run and why", "[cpu][errors]") {
+  strobe::Attention<__half, 128, strobe::Causal> a;
+  strobe::Device device;
+  REQUIRE(strobe::current_device(&device).ok());
+  CHECK(std::string(strobe::decode_kernel(a, device).text) ==
+        "none: the bounds have no query rows");
+  alignas(16) static __half memory[64 * 8 * 128];
+  a.q = strobe::token_major<const __half>(memory, 1, 8, 128);
+  a.kv.k = a.kv.v = strobe::token_major<const __half>(memory, 64, 1, 128);
+  a.o = strobe::token_major(memory, 1, 8, 128);
+  for (int q_len : {1, 16}) {
+    a.bounds = {1, q_len, 64, 8, 1, 7};
+    const strobe::KernelChoice choice = strobe::decode_kernel(a, device);
+    REQUIRE(choice.status.ok());
+    const std::string text = choice.text;
+    CHECK(text.find(q_len == 1 ? "16 packed rows" : "64 packed rows") != std::string::npos);
+    CHECK(text.find("up to 7 parts") != std::string::npos);
+    CHECK(text.find(std::to_string(choice.shared_bytes) + " bytes") != std::string::npos);
+  }
+  a.bounds.q_len = 17;
+  const strobe::KernelChoice refused = strobe::decode_kernel(a, device);
+  CHECK(refused.status.code == strobe::Code::unsupported);
+  CHECK(refused.text[0] == '\0');
 }
 
 TEST_CASE("prefill_kernel says what would run and why", "[cpu][errors]") {

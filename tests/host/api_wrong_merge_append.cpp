@@ -106,7 +106,12 @@ class MergeProblem {
     call.device = device;
     return call;
   }
-  Status run(const MergeCall& call) const { return strobe::merge(call.m, call.device, nullptr); }
+  Status run(const MergeCall& call) const {
+    const Status supported = strobe::merge_supported(call.m, call.device);
+    const Status status = strobe::merge(call.m, call.device, nullptr);
+    CHECK(std::string(supported.text) == status.text);
+    return status;
+  }
   int written() const {
     int found = rows * dim - merged_.count(marker);
     for (const float lse : merged_lse_) found += lse != lse_marker;
@@ -163,7 +168,10 @@ class AppendProblem {
     return call;
   }
   Status run(const AppendCall<Kv>& call) const {
-    return strobe::append(call.a, call.device, nullptr);
+    const Status supported = strobe::append_supported(call.a, call.device);
+    const Status status = strobe::append(call.a, call.device, nullptr);
+    CHECK(std::string(supported.text) == status.text);
+    return status;
   }
   /// Elements of the cache, and of Q where a wrong call changed it.
   int written() const {
