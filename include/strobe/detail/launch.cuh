@@ -37,7 +37,7 @@ static constexpr const char* built_for() {
 
 /// A CUDA error as a Status; clears the runtime's pending error, so that what was reported once is
 /// not reported again.
-inline Status cuda_failure(const char* call, cudaError_t error) noexcept {
+static inline Status cuda_failure(const char* call, cudaError_t error) noexcept {
 #if !STROBE_HOST_EXECUTION
   (void)cudaGetLastError();
   return Sentence(Code::launch_failed, error) << call << ": " << cudaGetErrorString(error);
