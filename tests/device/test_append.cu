@@ -11,6 +11,7 @@
 #include "support/numbers.hpp"
 #include "support/pages.hpp"
 #include "support/problem.hpp"
+#include "support/streams.hpp"
 
 using namespace strobe_test;
 
@@ -519,55 +520,32 @@ STROBE_TEST_CASE("append in a graph: replays with new lengths", "") {
   c.p.kv_lens = {150, 150, 150};  // the layout has pages for the longest
   Appending<__nv_bfloat16, strobe::Strided<__nv_bfloat16>> strided(c);
   Appending<__nv_bfloat16, strobe::Paged<__nv_bfloat16>> paged(c);
-  cudaStream_t stream = nullptr;
-  STROBE_REQUIRE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  STROBE_REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  const strobe::Status first = strided.launch(stream), second = paged.launch(stream);
-  cudaGraph_t graph = nullptr;
-  STROBE_REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
-  require_ok(first);
-  require_ok(second);
-  cudaGraphExec_t exec = nullptr;
-  STROBE_REQUIRE_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  const Stream stream;
+  const Graph graph(stream, [&](cudaStream_t s) {
+    const strobe::Status first = strided.launch(s);
+    return first.ok() ? paged.launch(s) : first;
+  });
   for (const std::vector<int>& lens :
        {std::vector<int>{150, 150, 150}, {1, 2, 77}, {0, 149, 5}, {150, 16, 17}}) {
     strided.reset();
     paged.reset();
     strided.set_kv_lens(lens);
     paged.set_kv_lens(lens);
-    STROBE_REQUIRE_CUDA(cudaGraphLaunch(exec, stream));
+    graph.launch(stream);
     finish(stream);
     strided.judge();
     paged.judge();
   }
-  STROBE_REQUIRE_CUDA(cudaGraphExecDestroy(exec));
-  STROBE_REQUIRE_CUDA(cudaGraphDestroy(graph));
-  STROBE_REQUIRE_CUDA(cudaStreamDestroy(stream));
 }
 
 STROBE_TEST_CASE("ERR-02: append returns CUDA's own refusal and leaves none pending", "") {
   const Appending<__half, strobe::Strided<__half>> appending(shape(1, 2, 9, 2, 1, 64, 64));
   require_ok(appending.launch());
   finish();
-  cudaStream_t capturing = nullptr;  // a launch into the legacy stream would wait for it
-  STROBE_REQUIRE_CUDA(cudaStreamCreateWithFlags(&capturing, cudaStreamDefault));
-  STROBE_REQUIRE_CUDA(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeGlobal));
-  const strobe::Status status = appending.launch(cudaStreamLegacy);
-  const cudaError_t pending = cudaGetLastError();
-  cudaGraph_t graph = nullptr;
-  (void)cudaStreamEndCapture(capturing, &graph);
-  if (graph != nullptr) (void)cudaGraphDestroy(graph);
-  (void)cudaStreamDestroy(capturing);
-  (void)cudaGetLastError();
-  CHECK(status.code == strobe::Code::launch_failed);
-  CHECK(status.cuda != cudaSuccess);
-  CHECK(pending == cudaSuccess);
-
-  strobe::Device other = test_device();
-  other.ordinal += 1;
-  const strobe::Status elsewhere = strobe::append(appending.args, other, nullptr);
-  CHECK(elsewhere.code == strobe::Code::invalid);
-  CHECK(std::string(elsewhere.text).find("device.ordinal") == 0);
+  check_refused_by_cuda([&](cudaStream_t stream) { return appending.launch(stream); });
+  check_other_device_refused([&](const strobe::Device& device) {
+    return strobe::append(appending.args, device, nullptr);
+  });
 }
 
 #endif

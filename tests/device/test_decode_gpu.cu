@@ -2,6 +2,7 @@
 // Decode where only a GPU will do: long and uneven caches, large batches, graphs, streams. Under
 // host execution this file is empty.
 #include "support/case.hpp"
+#include "support/streams.hpp"
 
 #if !STROBE_HOST_EXECUTION
 
@@ -26,42 +27,6 @@ Problem shape(int batch, int q_len, int kv_len, int q_heads, int kv_heads) {
   return p;
 }
 
-class Stream {
- public:
-  Stream() { STROBE_REQUIRE_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { (void)cudaStreamDestroy(stream_); }
-  operator cudaStream_t() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-// A captured launch.
-class Graph {
- public:
-  template <class Launch>
-  Graph(cudaStream_t stream, const Launch& launch) {
-    STROBE_REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    const strobe::Status status = launch();
-    STROBE_REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph_));
-    require_ok(status);
-    STROBE_REQUIRE_CUDA(cudaGraphInstantiate(&ready_, graph_, 0));
-  }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  ~Graph() {
-    (void)cudaGraphExecDestroy(ready_);
-    (void)cudaGraphDestroy(graph_);
-  }
-  void launch(cudaStream_t stream) const { STROBE_REQUIRE_CUDA(cudaGraphLaunch(ready_, stream)); }
-
- private:
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t ready_ = nullptr;
-};
-
 template <class Attention>
 Result bits_of_memory(const Prepared<Attention, Decode>& prepared) {
   return gather(prepared, prepared.download_o(), prepared.download_lse());
@@ -78,7 +43,7 @@ void check_graph(const typename Attention::mask_type& mask, int pool_pages) {
   require_ok(captured.launch());  // attributes are set outside of the capture
   finish();
   captured.reset_outputs();
-  const Graph graph(stream, [&] { return captured.launch(stream); });
+  const Graph graph(stream, [&](cudaStream_t s) { return captured.launch(s); });
   uint64_t seed = 10;
   for (const std::vector<int>& lens : {std::vector<int>{1, 1, 1, 512},
                                        {8192, 3, 700, 1},
@@ -180,19 +145,9 @@ STROBE_TEST_CASE("decode: several streams and threads, a workspace each", "") {
     prepared.back()->reset_outputs();
   }
   finish();
-  std::vector<strobe::Status> statuses(count);  // Catch2's assertions belong to the main thread
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back([&, i] {
-      cudaStream_t stream = nullptr;
-      (void)cudaSetDevice(test_device().ordinal);
-      (void)cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-      for (int round = 0; round < rounds && statuses[size_t(i)].ok(); ++round)
-        statuses[size_t(i)] = prepared[size_t(i)]->launch(stream);
-      (void)cudaStreamSynchronize(stream);
-      (void)cudaStreamDestroy(stream);
-    });
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<strobe::Status> statuses = launch_from_threads(
+      count, rounds,
+      [&](int i, cudaStream_t stream) { return prepared[size_t(i)]->launch(stream); });
   for (int i = 0; i < count; ++i) {
     require_ok(statuses[size_t(i)]);
     finish();
@@ -237,6 +192,17 @@ STROBE_TEST_CASE("RAG-06: bounds of 131072 over 512 real keys", "") {
   p.kv_rows = 512;
   p.paging.page_size = 64;
   check_decode<Paged64>(p, causal);
+}
+
+STROBE_TEST_CASE("ERR-02, ERR-04: decode returns CUDA's own refusal; another device is an error",
+                 "") {
+  const Prepared<Half64, Decode> prepared(shape(1, 1, 50, 2, 1), causal);
+  require_ok(prepared.launch());
+  finish();
+  check_refused_by_cuda([&](cudaStream_t stream) { return prepared.launch(stream); });
+  check_other_device_refused([&](const strobe::Device& device) {
+    return strobe::decode(prepared.args, device, prepared.workspace, nullptr);
+  });
 }
 
 #endif

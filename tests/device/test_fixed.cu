@@ -2,6 +2,7 @@
 // Reduction::fixed: the bits of a row depend on that row alone. Everything here compares bits: a
 // row alone, in batches, under other splits, pages, bounds, machines and entries.
 #include "support/case.hpp"
+#include "support/streams.hpp"
 
 using namespace strobe_test;
 
@@ -304,31 +305,20 @@ STROBE_TEST_CASE("fixed: eager, in a graph, 100 times, beside other work", "") {
     CHECK(same_bits(expected, gather(prepared, prepared.download_o(), prepared.download_lse())));
     prepared.reset_outputs();
   };
-  cudaStream_t stream = nullptr, beside = nullptr;
-  STROBE_REQUIRE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  STROBE_REQUIRE_CUDA(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t ready = nullptr;
-  STROBE_REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  require_ok(prepared.launch(stream));
-  STROBE_REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
-  STROBE_REQUIRE_CUDA(cudaGraphInstantiate(&ready, graph, 0));
+  const Stream stream, beside;
+  const Graph graph(stream, [&](cudaStream_t s) { return prepared.launch(s); });
   Problem other = problem_of(stories);
   const Prepared<Bf128, Decode> noise(other);  // a workspace of its own
   for (int run = 0; run < 100; ++run) {
     STROBE_REQUIRE_CUDA(cudaDeviceSynchronize());
     if (run % 2 == 0) require_ok(noise.launch(beside));
-    STROBE_REQUIRE_CUDA(cudaGraphLaunch(ready, stream));
+    graph.launch(stream);
     STROBE_REQUIRE_CUDA(cudaStreamSynchronize(stream));
     check();
     require_ok(prepared.launch());
     check();
   }
   STROBE_REQUIRE_CUDA(cudaStreamSynchronize(beside));
-  STROBE_REQUIRE_CUDA(cudaGraphExecDestroy(ready));
-  STROBE_REQUIRE_CUDA(cudaGraphDestroy(graph));
-  STROBE_REQUIRE_CUDA(cudaStreamDestroy(stream));
-  STROBE_REQUIRE_CUDA(cudaStreamDestroy(beside));
 }
 
 STROBE_TEST_CASE("DET-02, DET-04: the sizes of the reports", "") {

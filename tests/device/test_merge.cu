@@ -2,6 +2,7 @@
 // strobe::merge against fp64: element types, layouts, parts that saw no key, extremes of LSE, and
 // attention over parts of the keys merged into attention over all of them.
 #include "support/case.hpp"
+#include "support/streams.hpp"
 
 using namespace strobe_test;
 
@@ -558,25 +559,9 @@ STROBE_TEST_CASE("ERR-02: merge returns CUDA's own refusal and leaves none pendi
   const Merged<float> merged(shape(2, 1, 2, 3, 64));
   require_ok(merged.launch());
   finish();
-  cudaStream_t capturing = nullptr;  // a launch into the legacy stream would wait for it
-  STROBE_REQUIRE_CUDA(cudaStreamCreateWithFlags(&capturing, cudaStreamDefault));
-  STROBE_REQUIRE_CUDA(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeGlobal));
-  const strobe::Status status = merged.launch(cudaStreamLegacy);
-  const cudaError_t pending = cudaGetLastError();
-  cudaGraph_t graph = nullptr;
-  (void)cudaStreamEndCapture(capturing, &graph);
-  if (graph != nullptr) (void)cudaGraphDestroy(graph);
-  (void)cudaStreamDestroy(capturing);
-  (void)cudaGetLastError();
-  CHECK(status.code == strobe::Code::launch_failed);
-  CHECK(status.cuda != cudaSuccess);
-  CHECK(pending == cudaSuccess);
-
-  strobe::Device other = test_device();
-  other.ordinal += 1;
-  const strobe::Status elsewhere = strobe::merge(merged.args, other, nullptr);
-  CHECK(elsewhere.code == strobe::Code::invalid);
-  CHECK(std::string(elsewhere.text).find("device.ordinal") == 0);
+  check_refused_by_cuda([&](cudaStream_t stream) { return merged.launch(stream); });
+  check_other_device_refused(
+      [&](const strobe::Device& device) { return strobe::merge(merged.args, device, nullptr); });
 }
 
 #endif

@@ -2,6 +2,7 @@
 // What only a GPU can show: large grids, pools beyond 2^31 elements, streams, graphs, CUDA's own
 // errors. Under host execution this file is empty.
 #include "support/case.hpp"
+#include "support/streams.hpp"
 
 #if !STROBE_HOST_EXECUTION
 
@@ -21,20 +22,6 @@ Problem shape(int batch, int q_len, int kv_len, int q_heads, int kv_heads) {
   p.kv_heads = kv_heads;
   return p;
 }
-
-class Stream {
- public:
-  explicit Stream(unsigned flags = cudaStreamNonBlocking) {
-    STROBE_REQUIRE_CUDA(cudaStreamCreateWithFlags(&stream_, flags));
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { (void)cudaStreamDestroy(stream_); }
-  operator cudaStream_t() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 // Keeps a stream busy, so that what is queued behind it is really queued.
 __global__ void wait_clocks(long long clocks) {
@@ -151,15 +138,8 @@ STROBE_TEST_CASE("SCH-07: a captured graph replays with other lengths", "") {
   Prepared<Half64> prepared(p, causal);
   const Stream stream;
   require_ok(strobe::prefill_supported(prepared.args, test_device()));
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t ready = nullptr;
-  STROBE_REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  require_ok(prepared.launch(stream));
-  STROBE_REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
-  size_t nodes = 0;
-  STROBE_REQUIRE_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
-  CHECK(nodes == 1);
-  STROBE_REQUIRE_CUDA(cudaGraphInstantiate(&ready, graph, 0));
+  const Graph graph(stream, [&](cudaStream_t s) { return prepared.launch(s); });
+  CHECK(graph.nodes() == 1);
   using Lens = std::vector<int>;
   for (const auto& [q_lens, kv_lens] :
        {std::pair{Lens{600, 600, 600, 600}, Lens{900, 900, 900, 900}},
@@ -168,7 +148,7 @@ STROBE_TEST_CASE("SCH-07: a captured graph replays with other lengths", "") {
     prepared.set_lens(q_lens, kv_lens);
     prepared.reset_outputs();
     STROBE_REQUIRE_CUDA(cudaDeviceSynchronize());
-    STROBE_REQUIRE_CUDA(cudaGraphLaunch(ready, stream));
+    graph.launch(stream);
     finish(stream);
     const Result replayed = judge(prepared);
     prepared.reset_outputs();
@@ -176,8 +156,6 @@ STROBE_TEST_CASE("SCH-07: a captured graph replays with other lengths", "") {
     finish();
     CHECK(same_bits(replayed, gather(prepared, prepared.download_o(), prepared.download_lse())));
   }
-  STROBE_REQUIRE_CUDA(cudaGraphExecDestroy(ready));
-  STROBE_REQUIRE_CUDA(cudaGraphDestroy(graph));
 }
 
 // ERR-05: work is ordered by the given stream and nothing else. The producer is slow, so a kernel
@@ -227,19 +205,9 @@ STROBE_TEST_CASE("several streams and host threads at once: the same bits", "") 
     prepared.back()->reset_outputs();
   }
   finish();
-  std::vector<strobe::Status> statuses(count);  // Catch2's assertions belong to the main thread
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back([&, i] {
-      cudaStream_t stream = nullptr;
-      (void)cudaSetDevice(test_device().ordinal);
-      (void)cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-      for (int round = 0; round < rounds && statuses[size_t(i)].ok(); ++round)
-        statuses[size_t(i)] = prepared[size_t(i)]->launch(stream);
-      (void)cudaStreamSynchronize(stream);
-      (void)cudaStreamDestroy(stream);
-    });
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<strobe::Status> statuses = launch_from_threads(
+      count, rounds,
+      [&](int i, cudaStream_t stream) { return prepared[size_t(i)]->launch(stream); });
   for (int i = 0; i < count; ++i) {
     require_ok(statuses[size_t(i)]);
     finish();
@@ -269,33 +237,18 @@ STROBE_TEST_CASE("ERR-02: an error the user left behind is neither blamed on us 
 STROBE_TEST_CASE("ERR-02: our own failure is returned and not left pending", "") {
   const Problem p = shape(1, 40, 50, 2, 1);
   const Prepared<Half64> prepared(p, causal);
-  // While a blocking stream captures, a launch into the legacy stream would wait for it: CUDA
-  // itself refuses.
-  const Stream capturing(cudaStreamDefault);
   require_ok(prepared.launch());
   finish();
   prepared.reset_outputs();
-  STROBE_REQUIRE_CUDA(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeGlobal));
-  const strobe::Status status = prepared.launch(cudaStreamLegacy);
-  const cudaError_t pending = cudaGetLastError();
-  cudaGraph_t graph = nullptr;
-  (void)cudaStreamEndCapture(capturing, &graph);
-  if (graph != nullptr) (void)cudaGraphDestroy(graph);
-  (void)cudaGetLastError();
-  CHECK(status.code == strobe::Code::launch_failed);
-  CHECK(status.cuda != cudaSuccess);
-  CHECK(std::string(status.text).find("cudaLaunchKernel") != std::string::npos);
-  CHECK(pending == cudaSuccess);
+  check_refused_by_cuda([&](cudaStream_t stream) { return prepared.launch(stream); });
 }
 
 STROBE_TEST_CASE("ERR-04: facts of another device than the current one are an error", "") {
   const Problem p = shape(1, 40, 50, 2, 1);
   const Prepared<Half64> prepared(p, causal);
-  strobe::Device other = test_device();
-  other.ordinal += 1;
-  const strobe::Status status = strobe::prefill(prepared.args, other, {}, nullptr);
-  CHECK(status.code == strobe::Code::invalid);
-  CHECK(std::string(status.text).find("device.ordinal") != std::string::npos);
+  check_other_device_refused([&](const strobe::Device& device) {
+    return strobe::prefill(prepared.args, device, {}, nullptr);
+  });
   int current = -1;
   STROBE_REQUIRE_CUDA(cudaGetDevice(&current));
   CHECK(current == test_device().ordinal);
