@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
   shift
   case $option in
     --quick) seq=512,2048; continue ;;
-    -h | --help) sed -n '3,16s/^# \{0,1\}//p' examples/ladder/run.sh; exit ;;
+    -h | --help) sed -n "3,16s/^# \{0,1\}//p" "$root/examples/ladder/run.sh"; exit ;;
     --json | --bin | --seq | --heads) [ $# -gt 0 ] || fail "$option needs a value" ;;
     *) fail "unknown option $option (--json, --quick, --bin, --seq, --heads)" ;;
   esac
