@@ -42,7 +42,7 @@ __device__ float warp_sum(float x) {
   return x;
 }
 
-// One warp: one row of S becomes a row of P. Elements that a causal query does not see become 0.
+// One warp: one row of S becomes a row of P.
 __global__ void softmax(float* s, int len, bool causal) {
   const int query = int(blockIdx.x * blockDim.y + threadIdx.y);
   const int lane = int(threadIdx.x);
@@ -54,8 +54,7 @@ __global__ void softmax(float* s, int len, bool causal) {
   largest = warp_max(largest);
   for (int key = lane; key < visible; key += 32) sum += __expf(s[key] - largest);
   const float inverse = 1.f / warp_sum(sum);
-  for (int key = lane; key < len; key += 32)
-    s[key] = key < visible ? __expf(s[key] - largest) * inverse : 0.f;
+  for (int key = lane; key < visible; key += 32) s[key] = __expf(s[key] - largest) * inverse;
 }
 
 // One thread: one element of O.

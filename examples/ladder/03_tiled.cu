@@ -58,7 +58,8 @@ __device__ float warp_sum(float x) {
   return x;
 }
 
-// One warp: one row, as in step 2.
+// One warp: one row, as in step 2; but the tiles of the last kernel also hold elements that a
+// causal query does not see, so these become 0.
 __global__ void softmax(float* s, int len, bool causal) {
   const int query = int(blockIdx.x * blockDim.y + threadIdx.y);
   const int lane = int(threadIdx.x);
