@@ -4,12 +4,13 @@
 // Idea    For each query row: a logit for every key, softmax over them, the weighted sum of the
 //         value rows. Only one row of logits is kept, because rows do not depend on each other.
 //
-// Limit   The core's arithmetic. A row of S keys takes 2 S D multiply-adds on 2 S D numbers, which
-//         stay in the cache from row to row. The additions of a dot product wait for each other,
-//         about 4 clocks each, since C++ does not let the compiler reorder them: 2 operations in 4
-//         clocks, 1.5 GFLOP/s at 3 GHz, plus what the core gains by starting the next key early. In
-//         the weighted sum the 64 additions of a key are independent and the compiler uses vector
-//         instructions, so that the dot products take most of the time.
+// Limit   The instructions of one core. C++ does not let the compiler reorder the additions of a
+// dot
+//         product, so they are 64 scalar ones, each waiting for the one before, 4 clocks or so; the
+//         core has to work ahead on the next keys to use that time. g++ 12 makes some 250
+//         instructions of a key's 128 multiply-adds; at 3 a clock and 3 GHz that is 9 GFLOP/s.
+//         Vectors of 8 would take 32 instructions (-ffast-math -march=native lets the compiler do
+//         so). Memory does not matter: K and V stay in the cache from row to row.
 //
 // What is timed: `--rows` rows of each head, 16, spread evenly, since all of them take minutes. The
 // TFLOP/s are those of these rows, and so are the milliseconds.
@@ -69,7 +70,7 @@ std::string cpu_name() {
 int main(int argc, char** argv) {
   const ladder::Step step{
       "01_cpu", "one CPU core, three loops, fp32",
-      "the core: the additions of a dot product wait for each other, about 4 clocks each", 2e-5};
+      "the instructions of one core: some 250 for the 128 multiply-adds of a key", 2e-5};
   const ladder::Options options = ladder::parse(argc, argv, step);
   return ladder::run_prefill(
       step, options, "no GPU: one core of " + cpu_name(),

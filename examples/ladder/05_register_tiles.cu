@@ -95,8 +95,8 @@ __global__ void __launch_bounds__(threads)
     }
   };
 
-  float m[4], l[4],
-      acc[4][8] = {};  // 4 rows; dims 4 c .. 4 c + 3 and 32 + 4 c .. of column group c
+  // Of the thread's 4 rows; acc: dims 4 c .. 4 c + 3 and 32 + 4 c .. of column group c.
+  float m[4], l[4], acc[4][8] = {};
 #pragma unroll
   for (int r = 0; r < 4; ++r) m[r] = lowest, l[r] = 0.f;
 
