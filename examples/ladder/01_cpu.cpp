@@ -5,15 +5,14 @@
 //         value rows. Only one row of logits is kept, because rows do not depend on each other.
 //
 // Limit   The instructions of one core. C++ does not let the compiler reorder the additions of a
-// dot
-//         product, so they are 64 scalar ones, each waiting for the one before, 4 clocks or so; the
-//         core has to work ahead on the next keys to use that time. g++ 12 makes some 250
+//         dot product, so they are 64 scalar ones, each waiting for the one before, 4 clocks or so;
+//         the core has to work ahead on the next keys to use that time. g++ 12 makes some 250
 //         instructions of a key's 128 multiply-adds; at 3 a clock and 3 GHz that is 9 GFLOP/s.
 //         Vectors of 8 would take 32 instructions (-ffast-math -march=native lets the compiler do
 //         so). Memory does not matter: K and V stay in the cache from row to row.
 //
-// What is timed: `--rows` rows of each head, 16, spread evenly, since all of them take minutes. The
-// TFLOP/s are those of these rows, and so are the milliseconds.
+// What is timed: `--rows` rows of each head, 16, spread evenly, since all of them take up to half a
+// minute. The TFLOP/s are those of these rows, and so are the milliseconds.
 #include <chrono>
 #include <fstream>
 
