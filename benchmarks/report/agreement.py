@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""Do the peers run here as fast as somebody else found? Compares peers and floors with a stored reference of the same GPU."""
+
+import collections
+from statistics import geometric_mean
+
+from . import cases
+from .providers import FLOOR, PROVIDERS, STROBE, label
+from .read import InputError
+from .tables import link, microseconds, rate, table
+
+TOLERANCE = 0.05
+Cell = collections.namedtuple("Cell", "case provider unit reference measured ratio")  # ratio of times, measured / reference
+
+
+def cells(results, reference, path):
+    if results.context["gpu"] != reference.context["gpu"]:
+        raise InputError(
+            path, "context", "gpu", f"{reference.context['gpu']!r}, but the result is from {results.context['gpu']!r}"
+        )
+    found = []
+    for row in reference.rows:
+        case, provider = cases.parse(row["name"]), row["provider"]
+        if provider == STROBE:
+            continue
+        if provider == FLOOR:
+            floor = results.floor_us(case)
+            measured = floor and {"median_us": floor}
+        else:
+            measured = results.get(case, provider)
+        if not measured:
+            continue
+        unit = "median_us" if "median_us" in row else case.metric
+        a, b = measured[unit], row[unit]
+        found.append(Cell(case, provider, unit, b, a, a / b if unit == "median_us" else b / a))
+    return sorted(found, key=lambda cell: (cell.case.order, cell.provider))
+
+
+def tables(found):
+    """(one line a provider, the cells outside the tolerance)"""
+    distance = lambda cell: max(cell.ratio, 1 / cell.ratio) - 1
+    lines = []
+    providers = [p for p in (*PROVIDERS, FLOOR) if any(cell.provider == p for cell in found)]
+    for name, some in (*((label(p), [cell for cell in found if cell.provider == p]) for p in providers), ("all", found)):
+        worst = max(some, key=distance)
+        lines.append(
+            [
+                name,
+                len(some),
+                sum(distance(cell) <= TOLERANCE for cell in some),
+                f"{geometric_mean(cell.ratio for cell in some):.3f}",
+                link(worst.case, f"{worst.ratio:.3f}"),
+            ]
+        )
+    show = lambda cell, x: f"{microseconds(x)} us" if cell.unit == "median_us" else f"{rate(x)} TFLOP/s"
+    outside = [
+        [
+            link(cell.case, f"`{cell.case.name}`"),
+            label(cell.provider),
+            show(cell, cell.reference),
+            show(cell, cell.measured),
+            f"{cell.ratio:.3f}",
+        ]
+        for cell in found
+        if distance(cell) > TOLERANCE
+    ]
+    within = f"within {100 * TOLERANCE:.0f} %"
+    return (
+        table(["<", "cells in both", within, "geometric mean", "worst"], lines),
+        table(["<cell", "<", "reference", "here", "ratio"], outside) if outside else "",
+    )
