@@ -182,6 +182,8 @@ def _run(path, context):
     """What is kept of a raw file's context."""
     run = {field: _text(path, "context", context, field, required=field in ("program", "command")) for field in RUN_FACTS}
     run = {field: value for field, value in run.items() if value}
+    if other := re.search(r"--(hot|bound)\b", run["command"]):
+        raise InputError(path, "context", "command", f"{other[0]}: other rules under the same names; not for a result")
     return {**run, "date": _date(path, "context", context), "command": _command(run["command"])}
 
 

@@ -181,6 +181,8 @@ class Reading(Files):
         for field in ("gpu", "date", "program", "command"):
             self.wrong(lambda data: data["context"].pop(field), "context", field, "missing")
         self.wrong(lambda data: data["context"].update(date="yesterday"), "date", "yesterday")
+        for option in ("--hot", "--bound 4096"):
+            self.wrong(lambda data: data["context"].update(command=f"strobe_bench {option}"), "command", option.split()[0])
 
     def test_files(self):
         for path, said in (
@@ -667,6 +669,11 @@ class Repository(unittest.TestCase):
         self.assertEqual(
             [line for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) for line in links.broken(path)], []
         )
+
+    def test_committed_results_can_be_read(self):
+        for path in sorted((ROOT / "benchmarks/results").glob("*.json")):
+            if "format" in json.loads(path.read_text(encoding="utf-8")):
+                read.read_stored(path)
 
     def test_committed_page_is_what_its_result_makes(self):
         committed = ROOT / "docs/benchmarks.md"
