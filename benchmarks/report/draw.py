@@ -149,21 +149,16 @@ def _draw_intervals(pyplot, chart):
 
     figure, axis = pyplot.subplots(figsize=(9, 0.34 * len(chart.lines) + 1.3), layout="constrained")
     series = chart.panels[0].series
-    for k, one in enumerate(series):
-        shift = (k - (len(series) - 1) / 2) * 0.16
+    for one in series:
+        places = []
         for x, i, low, high in one.points:
-            axis.plot([low, high], [i + shift] * 2, color=one.color, linewidth=1.6, alpha=0.45, solid_capstyle="round")
-        axis.plot(
-            [point[0] for point in one.points],
-            [point[1] + shift for point in one.points],
-            color=one.color,
-            marker=one.marker,
-            label=one.label,
-            linestyle="",
-            markersize=6,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-        )
+            here = [other for other in series if any(point[1] == i for point in other.points)]  # side by side on their line
+            places.append((x, i + (here.index(one) - (len(here) - 1) / 2) * min(0.17, 0.75 / len(here))))
+            axis.plot([low, high], [places[-1][1]] * 2, color=one.color, linewidth=1.6, alpha=0.45, solid_capstyle="round")
+        style = {"color": one.color, "marker": one.marker, "linestyle": "", "markersize": 6}
+        axis.plot(*zip(*places), **style, markeredgecolor="white", markeredgewidth=0.5, label=one.label)
+    for i in range(1, len(chart.lines)):
+        axis.axhline(i - 0.5, color=GRID, linewidth=0.7)
     axis.axvline(1, color=LIMIT, linewidth=1.2)
     axis.set_xscale("log")
     low, high = axis.get_xlim()

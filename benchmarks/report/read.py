@@ -173,9 +173,9 @@ def _required(case, provider):
     return fields + ["floor_us", "fraction"] if case.kind == "decode" and provider == STROBE else fields
 
 
-def _command(text):
-    """Without the folders of absolute paths, which mean nothing elsewhere."""
-    return re.sub(r"(^|[\s='\"])/(?:[^/\s'\"]+/)+", r"\1", text)
+def _without_folders(text):
+    """Without the folders of absolute paths, which mean nothing elsewhere; on one line."""
+    return re.sub(r"(^|[\s='\"(])/(?:[^/\s'\"]+/)+", r"\1", " ".join(text.split()))
 
 
 def _run(path, context):
@@ -184,33 +184,41 @@ def _run(path, context):
     run = {field: value for field, value in run.items() if value}
     if other := re.search(r"--(hot|bound)\b", run["command"]):
         raise InputError(path, "context", "command", f"{other[0]}: other rules under the same names; not for a result")
-    return {**run, "date": _date(path, "context", context), "command": _command(run["command"])}
+    return {**run, "date": _date(path, "context", context), "command": _without_folders(run["command"])}
 
 
-def read_raw(path, default_provider, data=None):
+def read_raw(path, default_provider):
     """(context, rows, refused) of one raw file. default_provider: of entries that name none; None: an error."""
-    data = _load(path) if data is None else data
+    data = _load(path)
     context = _object(path, data, "context")
-    machine = {"gpu": _text(path, "context", context, "gpu")}
+    machine, known = {"gpu": _text(path, "context", context, "gpu")}, (*PROVIDERS, CEILING)
     for field in ("compute_capability", "sm_count"):
         if value := _text(path, "context", context, field, required=False):
             machine[field] = value
     rows, refused = [], []
+
+    def refuse(case, provider, reason):
+        refused.append({"name": case.name, "provider": provider, "reason": _without_folders(reason or "no reason given")})
+
+    for i, entry in enumerate(_list(path, context, "refused") if "refused" in context else []):  # as peers.py says it
+        case = _case(path, f"context.refused[{i}]", entry)
+        provider = _provider(path, case, entry, default_provider, known)
+        refuse(case, provider, _text(path, case.name, entry, "why", required=False))
     for i, entry in enumerate(_list(path, data, "benchmarks")):
         if entry.get("run_type", "iteration") == "aggregate":
             continue
         case = _case(path, f"benchmarks[{i}]", entry)
-        provider = _provider(path, case, entry, default_provider, (*PROVIDERS, CEILING))
-        if entry.get("error_occurred") or entry.get("skipped"):
-            reason = next((entry[field] for field in ("error_message", "skip_message") if entry.get(field)), "no reason given")
-            refused.append({"name": case.name, "provider": provider, "reason": " ".join(str(reason).split())})
+        provider = _provider(path, case, entry, default_provider, known)
+        if entry.get("error_occurred") or entry.get("skipped"):  # as Google Benchmark says it, older and newer
+            field = "error_message" if entry.get("error_occurred") else "skip_message"
+            refuse(case, provider, _text(path, case.name, entry, field, required=False))
         else:
             rows.append(_row(path, case, provider, entry, _required(case, provider)))
     return {**machine, "run": _run(path, context)}, rows, refused
 
 
 def merge(files):
-    """Raw files, [(path, default_provider)], as one stored result. The later file wins."""
+    """Raw files, [(path, default_provider)], as one stored result. The later file wins, and a figure over a refusal."""
     rows, refused, origin, runs, machine = {}, {}, {}, [], {}
     for path, default_provider in files:
         context, new_rows, new_refused = read_raw(path, default_provider)
@@ -220,13 +228,15 @@ def merge(files):
         if machine and context["gpu"] != machine["gpu"]:
             raise InputError(path, "context", "gpu", f"{context['gpu']!r}, but {files[0][0]} has {machine['gpu']!r}")
         machine = {**context, **machine}
-        for new, kept, dropped in ((new_rows, rows, refused), (new_refused, refused, rows)):
-            for row in new:
-                key = (row["name"], row["provider"])
-                if key in origin:
-                    note(f"{row['name']} of {row['provider']}: {path} replaces {origin[key]}")
-                dropped.pop(key, None)
-                kept[key], origin[key] = row, path
+        refused.update({(entry["name"], entry["provider"]): entry for entry in new_refused})
+        for row in new_rows:
+            key = (row["name"], row["provider"])
+            if key in rows:
+                note(f"{row['name']} of {row['provider']}: {path} replaces {origin[key]}")
+            rows[key], origin[key] = row, path
+    for key in sorted(refused.keys() & rows.keys()):  # refused once and measured once: there is a figure
+        note(f"{key[0]} of {key[1]}: refused once, but measured in {origin[key]}")
+        del refused[key]
     if not rows:
         raise InputError(files[-1][0], "benchmarks", "no results")
     order = lambda row: (cases.parse(row["name"]).order, [*PROVIDERS, CEILING].index(row["provider"]))

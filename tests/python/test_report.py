@@ -201,8 +201,9 @@ class Reading(Files):
             {"skipped": True, "skip_message": "no kernel for it"},
         ):
             data["benchmarks"].append({"name": DECODE + "/manual_time", "provider": "fa3", **old_or_new})
+        data["context"]["refused"] = [{"name": DECODE, "provider": "fa3", "why": "no kernel for it"}]
         _, _, refused = read.read_raw(self.file("a.json", data), None)
-        self.assertEqual(refused, [{"name": DECODE, "provider": "fa3", "reason": "no kernel for it"}] * 2)
+        self.assertEqual(refused, [{"name": DECODE, "provider": "fa3", "reason": "no kernel for it"}] * 3)
 
 
 class Merging(Files):
@@ -255,7 +256,10 @@ class Merging(Files):
     def test_a_figure_replaces_a_refusal(self):
         first, second = made_up.peers([]), made_up.peers([DECODE])
         first["benchmarks"] = [{"name": DECODE, "provider": "fa3", "error_occurred": True, "error_message": "busy"}]
-        self.assertEqual(self.merge((first, None), (second, None))["refused"], [])
+        for files in (((first, None), (second, None)), ((second, None), (first, None))):
+            stored = self.merge(*files)
+            self.assertEqual(stored["refused"], [])
+            self.assertIsNotNone(read.Results(stored).get(DECODE, "fa3"))
 
     def test_one_gpu_only(self):
         other = made_up.peers(SMALL)
@@ -403,7 +407,7 @@ class Page(Files):
         for name in (*made_up.prefill_names(), *made_up.decode_names()):
             self.assertEqual(text.count(f'id="{cases.slug(name)}"'), 1, name)
         self.assertEqual(len(links._ID.findall(text)), len(set(links._ID.findall(text))))
-        self.assertIn("out of \\| shared memory", text)
+        self.assertIn("no \\| kernel in lib.so", text)
         self.assertEqual(links.broken(self.folder / "full.md"), [])
 
     def test_shapes_outside_the_grids_and_paged_peers_are_shown(self):
