@@ -49,13 +49,15 @@ def arguments():
 
 
 def make_page(options):
-    if not options.no_charts and not draw.available():
-        raise read.InputError("report.py", "charts need matplotlib; install it, or give --no-charts")
     source = options.stored
     if not source:
         stored = read.merge([(path, "strobe") for path in options.strobe] + [(path, None) for path in options.peers])
         source = options.results / read.file_name(stored)
+        if source.exists():
+            read.note(f"{source} is replaced")
         read.write(stored, source)
+    if not options.no_charts and not draw.available():  # what was measured is stored by now
+        raise read.InputError(source, "charts need matplotlib: install it and give --from with this file, or --no-charts")
     results = read.read_stored(source)  # the page is made of what is stored, and nothing else
     reference = read.read_stored(options.reference, reference=True) if options.reference else None
     pictures = [] if options.no_charts else charts.chart_list(results)

@@ -432,6 +432,15 @@ class Page(Files):
     def test_same_input_same_page(self):
         self.assertEqual(self.make("--no-charts"), self.make("--no-charts"))
 
+    @unittest.skipIf(draw.available(), "matplotlib is installed, so its lack cannot be tried")
+    def test_without_matplotlib_the_result_is_stored_all_the_same(self):
+        page = self.folder / "page.md"
+        done = self.run_report("--strobe", self.file("a.json", made_up.strobe(SMALL)), "--results", self.folder, "--page", page)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("2001-02-03-made-up-gpu-1000.json: charts need matplotlib", done.stderr)
+        self.assertEqual(len(read.read_stored(self.folder / "2001-02-03-made-up-gpu-1000.json").rows), len(SMALL))
+        self.assertFalse(page.exists())
+
     def test_bad_input_ends_with_2(self):
         data = made_up.strobe(SMALL)
         data["benchmarks"][0]["median_us"] = -3
