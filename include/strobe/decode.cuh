@@ -30,21 +30,38 @@ inline constexpr int decode_key_bytes = (Attention::compiled_head_dim +
                                          Attention::compiled_value_dim) *
                                         int(sizeof(typename Attention::kv_type::value_type));
 
+/// Blocks that fit on a multiprocessor by their registers and shared memory; each block costs a kB
+/// of the latter besides.
+template <class Attention, int RowWarps>
+Machine decode_machine(const Device& device) noexcept {
+  using C = kernel::DecodeSm80<Attention, RowWarps>;
+  const int fit = (device.shared_bytes_per_block + 1024) / (C::shared_bytes + 1024);
+  return {device.sm_count, max_of(min_of(fit, C::blocks_per_sm), 1)};
+}
+/// Dynamic shared memory that leaves room for `resident` blocks a multiprocessor and no more.
+template <class Attention, int RowWarps>
+int decode_shared_bytes(const Device& device, int resident) noexcept {
+  using C = kernel::DecodeSm80<Attention, RowWarps>;
+  if (resident == decode_machine<Attention, RowWarps>(device).blocks_per_sm) return C::shared_bytes;
+  return ((device.shared_bytes_per_block + 1024) / resident - 1024) / 128 * 128;
+}
 template <class Attention>
-inline constexpr bool decode_has_pages =
-    decltype(declare<typename Attention::kv_type>().bind(Sequence{}, 0))::has_pages;
+Machine decode_machine(const Bounds& bounds, const Device& device) noexcept {
+  return decode_row_warps(bounds) == 1 ? decode_machine<Attention, 1>(device)
+                                       : decode_machine<Attention, 4>(device);
+}
 
 template <class Attention>
 int64_t decode_blocks(const Bounds& bounds, const Device& device) noexcept {
-  return DecodeSchedule::blocks(bounds, device.sm_count, 16 * decode_row_warps(bounds),
-                                decode_key_bytes<Attention>, decode_has_pages<Attention>);
+  return DecodeSchedule::blocks(bounds, decode_machine<Attention>(bounds, device),
+                                16 * decode_row_warps(bounds), decode_key_bytes<Attention>);
 }
 
 template <class Attention>
 DecodeSchedule decode_schedule(const Bounds& bounds, const Device& device) noexcept {
-  return DecodeSchedule(bounds, device.sm_count, 16 * decode_row_warps(bounds),
-                        decode_key_bytes<Attention>, Attention::policy_type::reduction.chunk,
-                        decode_has_pages<Attention>);
+  return DecodeSchedule(bounds, decode_machine<Attention>(bounds, device),
+                        16 * decode_row_warps(bounds), decode_key_bytes<Attention>,
+                        Attention::policy_type::reduction.chunk);
 }
 
 }  // namespace detail
@@ -107,8 +124,10 @@ static Status check_decode(const Attention& a, const Device& device) noexcept {
 template <class Attention, int RowWarps>
 static Status prepare_decode(const Device& device) noexcept {
   static ReadyDevices ready{0};
+  const int fit = decode_machine<Attention, RowWarps>(device).blocks_per_sm;
   return prepare(&kernel::decode_sm80<Attention, RowWarps>,
-                 kernel::DecodeSm80<Attention, RowWarps>::shared_bytes, device, ready);
+                 decode_shared_bytes<Attention, RowWarps>(device, fit > 2 ? fit - 1 : fit), device,
+                 ready);
 }
 
 template <class Attention, int RowWarps>
@@ -122,9 +141,11 @@ static Status launch_decode(const Attention& a, const Device& device, const Work
       a.scale.given ? a.scale.value : 1.f / std::sqrt(static_cast<float>(a.head_dim)),
       reinterpret_cast<uint32_t*>(bytes),
       reinterpret_cast<float*>(bytes + (bytes != nullptr ? workspace_header_bytes : 0))};
-  return launch(&kernel::decode_sm80<Attention, RowWarps>,
-                int(decode_blocks<Attention>(a.bounds, device)), C::threads, C::shared_bytes,
-                stream, params);
+  const int64_t blocks = decode_blocks<Attention>(a.bounds, device);
+  const int resident =
+      DecodeSchedule::resident_blocks(blocks, decode_machine<Attention, RowWarps>(device));
+  return launch(&kernel::decode_sm80<Attention, RowWarps>, int(blocks), C::threads,
+                decode_shared_bytes<Attention, RowWarps>(device, resident), stream, params);
 }
 
 }  // namespace detail

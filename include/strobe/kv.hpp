@@ -5,11 +5,15 @@
 // sequence:
 //
 //   Bound bind(const Sequence& sequence, int kv_head) const;
-//   const value_type* Bound::k_row(int i) const;   // row of key i, 0 <= i < kv_len, 16-byte
-//   aligned const value_type* Bound::v_row(int i) const;
+//   int Bound::page(int i) const;                           // of key i, 0 <= i < kv_len
+//   const value_type* Bound::k_row(int i, int page) const;  // row of key i, aligned to 16 bytes
+//   const value_type* Bound::v_row(int i, int page) const;
+//   uint64_t Bound::k_stride_bytes, v_stride_bytes;         // from a key's row to the next one's,
+//   int Bound::run() const;    // in runs of that many keys, a power of two, counted from key 0
 //
-// `static constexpr bool has_pages` says whether page() means anything. On the host, `Status
-// check(const Bounds&, const Lengths&) const` looks at its pointers and strides.
+// `static constexpr bool has_pages` says whether page() means anything. Inside a run, addresses of
+// keys from kv_len on may be worked out too; they are not read. On the host, `Status check(const
+// Bounds&, const Lengths&) const` looks at its pointers and strides.
 //
 // K and V are independent: own base, own strides; V may be a view of K.
 #pragma once
@@ -36,6 +40,7 @@ struct Strided {
     uint64_t k_stride_bytes, v_stride_bytes;
     static constexpr bool has_pages = false;
     STROBE_HOST_DEVICE int page(int) const { return 0; }
+    STROBE_HOST_DEVICE int run() const { return 1 << 30; }
     STROBE_HOST_DEVICE const T* k_row(int i, int) const { return row(k, k_stride_bytes, i); }
     STROBE_HOST_DEVICE const T* v_row(int i, int) const { return row(v, v_stride_bytes, i); }
     STROBE_HOST_DEVICE static const T* row(const T* base, uint64_t stride_bytes, int i) {
@@ -76,25 +81,34 @@ struct Paged {
   int page_size = 16;                 ///< keys a page: a power of two
 
   struct Bound {
-    View<const T> k, v;  // data moved to the head
+    const T* k;
+    const T* v;
     const int* pages;
-    int shift;
+    uint64_t k_page_bytes, v_page_bytes, k_stride_bytes, v_stride_bytes;
+    int shift;  // of a key to its page
     static constexpr bool has_pages = true;
     STROBE_HOST_DEVICE int page(int i) const { return pages[i >> shift]; }
-    STROBE_HOST_DEVICE const T* k_row(int i, int page) const { return row(k, i, page); }
-    STROBE_HOST_DEVICE const T* v_row(int i, int page) const { return row(v, i, page); }
-    STROBE_HOST_DEVICE const T* row(const View<const T>& pool, int i, int page) const {
-      return pool.row(page, i & ((1 << shift) - 1), 0);
+    STROBE_HOST_DEVICE int run() const { return 1 << shift; }
+    STROBE_HOST_DEVICE const T* k_row(int i, int page) const {
+      return row(k, k_page_bytes, k_stride_bytes, i, page);
+    }
+    STROBE_HOST_DEVICE const T* v_row(int i, int page) const {
+      return row(v, v_page_bytes, v_stride_bytes, i, page);
+    }
+    STROBE_HOST_DEVICE const T* row(const T* pool, uint64_t page_bytes, uint64_t stride_bytes,
+                                    int i, int page) const {
+      const uint32_t slot = uint32_t(i) & ((1u << shift) - 1);
+      return reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(pool) +
+                                        uint32_t(page) * page_bytes + slot * stride_bytes);
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Sequence& sequence, int kv_head) const {
-    Bound bound{k, v, table, 0};
-    bound.k.data += kv_head * k.head;
-    bound.v.data += kv_head * v.head;
-    bound.pages += page_offsets != nullptr ? page_offsets[sequence.kv_batch]
-                                           : sequence.kv_batch * table_stride;
-    while ((1 << bound.shift) < page_size) ++bound.shift;
-    return bound;
+    const int64_t first_entry = page_offsets != nullptr ? page_offsets[sequence.kv_batch]
+                                                        : sequence.kv_batch * table_stride;
+    return {k.row(0, 0, kv_head),          v.row(0, 0, kv_head),
+            table + first_entry,           uint64_t(k.batch) * sizeof(T),
+            uint64_t(v.batch) * sizeof(T), uint64_t(k.token) * sizeof(T),
+            uint64_t(v.token) * sizeof(T), detail::floor_log2(page_size)};
   }
 
 #if !defined(__CUDACC_RTC__)

@@ -66,11 +66,12 @@ struct DefaultPolicy {
     return {64, 32, 4, 2};  // O alone takes 128 registers at value_dim 256, Q 32 kB at head_dim 256
   }
 
-  /// Decode waits for memory: enough slots to keep some 100 kB an SM on their way.
+  /// Decode waits for memory: 64 kB a block on their way, three blocks an SM, in tiles as large as
+  /// fit, because a warp pays for its tiles by latency, one instruction after the other.
   static constexpr DecodeTile decode(Family, int head_dim, int value_dim) {
     const int width = head_dim > value_dim ? head_dim : value_dim;
-    if (width <= 64) return {32, 4};
-    if (width <= 128) return {16, 5};
+    if (width <= 64) return {64, 2};
+    if (width <= 128) return {32, 2};
     return {16, 2};
   }
 };

@@ -80,12 +80,19 @@ struct DecodeParts {
   }
 };
 
+/// What a launch has to fill.
+struct Machine {
+  int sm_count;
+  int blocks_per_sm;  ///< of this kernel, at once
+};
+
 /// Work of a decode launch. Rows of a sequence are packed, row = token * group + head of the group,
 /// and cut into blocks; the keys are cut into at most `parts` parts. The launch follows the bounds,
 /// the parts that do something the real lengths.
 struct DecodeSchedule {
   static constexpr int fan =
       16;  ///< partials folded at once: leaves of a node of the tree over the parts
+  static constexpr int part_unit = 128;  ///< keys; parts are multiples of it
 
   int group = 1;
   int kv_heads = 0;
@@ -93,25 +100,36 @@ struct DecodeSchedule {
   int parts = 1;
   int partials = 0;  ///< states kept in the workspace for each row of a block
   int counters = 1;  ///< arrival counters a row group: the nodes of the tree
+  /// Parts for real lengths up to part_unit * 2^i, at most `parts`: a loose bound on the length
+  /// must not cut short sequences finer than a tight one would.
+  int parts_by_length[24];
   detail::FastDivision by_group, by_kv_heads, by_row_blocks, by_row_groups;
 
-  DecodeSchedule() = default;
-  /// key_bytes: of K and V together, a key. pages: found through a table. chunk: keys of
-  /// Reduction::fixed, or 0. bounds.kv_splits forces the number of parts.
-  DecodeSchedule(const Bounds& bounds, int sm_count, int block_rows, int key_bytes, int chunk,
-                 bool pages = false)
-      : group(bounds.q_heads / bounds.kv_heads),
-        kv_heads(bounds.kv_heads),
-        row_blocks(held(row_blocks_of(bounds, block_rows))),
-        parts(parts_of(bounds, sm_count, block_rows, key_bytes, pages)),
-        partials(chunk > 0   ? detail::max_of(detail::ceil_div(bounds.kv_len, chunk), 1)
-                 : parts > 1 ? parts + nodes_of(parts)
-                             : 0),
-        counters(chunk == 0 ? nodes_of(parts) : 1),
-        by_group(group),
-        by_kv_heads(kv_heads),
-        by_row_blocks(row_blocks),
-        by_row_groups(held(row_groups(bounds, block_rows))) {}
+  explicit DecodeSchedule(int part_count = 1) : parts(part_count) {
+    for (int& wanted : parts_by_length) wanted = part_count;
+  }
+  /// key_bytes: of K and V together, a key. chunk: keys of Reduction::fixed, or 0. bounds.kv_splits
+  /// forces the number of parts.
+  DecodeSchedule(const Bounds& bounds, const Machine& machine, int block_rows, int key_bytes,
+                 int chunk)
+      : DecodeSchedule(parts_of(bounds, machine, block_rows, key_bytes)) {
+    group = bounds.q_heads / bounds.kv_heads;
+    kv_heads = bounds.kv_heads;
+    row_blocks = held(row_blocks_of(bounds, block_rows));
+    partials = chunk > 0   ? detail::max_of(detail::ceil_div(bounds.kv_len, chunk), 1)
+               : parts > 1 ? parts + nodes_of(parts)
+                           : 0;
+    counters = chunk == 0 ? nodes_of(parts) : 1;
+    by_group = detail::FastDivision(group);
+    by_kv_heads = detail::FastDivision(kv_heads);
+    by_row_blocks = detail::FastDivision(row_blocks);
+    const int64_t groups = row_groups(bounds, block_rows);
+    by_row_groups = detail::FastDivision(held(groups));
+    if (bounds.kv_splits > 0 || parts == 1) return;
+    for (int i = 0; part_unit << i < bounds.kv_len; ++i)
+      parts_by_length[i] =
+          detail::min_of(parts, parts_of(part_unit << i, groups, machine, key_bytes));
+  }
 
   /// Counts beyond int belong to launches that are refused.
   static constexpr int held(int64_t count) { return count > 0x7fffffff ? 0x7fffffff : int(count); }
@@ -129,62 +147,81 @@ struct DecodeSchedule {
     return detail::saturating_multiply(row_blocks_of(bounds, block_rows) * bounds.kv_heads,
                                        bounds.batch);
   }
-  /// Parts that take the least time by a small model of an H200 (docs/tuning.md, 2026-11-30): a
-  /// streaming multiprocessor reads 31 bytes a nanosecond with one block on it (25 through a page
-  /// table), 34 with more; folding up to `fan` parts costs 1.5 microseconds, a second level of the
-  /// tree 2 more. No part is shorter than 128 keys. Elsewhere the numbers differ, the shape holds:
-  /// fill the machine, then stop.
-  static int parts_of(const Bounds& bounds, int sm_count, int block_rows, int key_bytes,
-                      bool pages = false) {
-    if (bounds.kv_splits > 0) return bounds.kv_splits;
-    const int64_t groups = row_groups(bounds, block_rows);
-    const int units = detail::max_of(detail::ceil_div(bounds.kv_len, 128), 1);
+  /// Parts for sequences of kv_len keys that take the least time by a small model of an H200
+  /// (docs/tuning.md, 2026-11-30): a streaming multiprocessor reads 31 bytes a nanosecond with one
+  /// block on it, 34 with more; folding up to `fan` parts costs 1.5 microseconds, a second level of
+  /// the tree 2 more. No part is shorter than 128 keys, and no second wave of blocks is made.
+  /// Elsewhere the numbers differ, the shape holds: fill the machine, then stop.
+  static int parts_of(int kv_len, int64_t row_groups, const Machine& machine, int key_bytes) {
+    const int units = detail::max_of(detail::ceil_div(kv_len, part_unit), 1);
+    const int64_t at_once = int64_t(machine.blocks_per_sm) * machine.sm_count;
     int best_parts = 1;
-    double best = 0;
+    float best = 0;
     const auto consider = [&](int64_t wanted) {
-      if (wanted < 1 || wanted > units) return;
+      wanted = wanted < units ? wanted : units;
+      if (wanted < 1) return;
       const int each = detail::ceil_div(units, int(wanted)), parts = detail::ceil_div(units, each);
-      const int64_t blocks = detail::saturating_multiply(groups, parts);
-      if (parts > 1 && blocks > 3 * int64_t(sm_count)) return;  // rows alone fill the machine
-      const int64_t blocks_an_sm = (blocks + sm_count - 1) / sm_count;
-      const double bytes = 128.0 * each * key_bytes;
-      const double time = double(blocks_an_sm) * bytes /
-                              (blocks_an_sm > 1 ? 34.0
-                               : pages          ? 25.0
-                                                : 31.0) +
-                          (parts == 1     ? 0.0
-                           : parts <= fan ? 1500.0
-                                          : 3500.0);
-      if (best == 0 || time < 0.99 * best) {
+      if (parts > 1 && row_groups > at_once / parts) return;
+      const int64_t blocks = detail::saturating_multiply(row_groups, parts);
+      const int64_t blocks_an_sm = (blocks + machine.sm_count - 1) / machine.sm_count;
+      const float bytes = float(part_unit) * float(each) * float(key_bytes);
+      const float time = float(blocks_an_sm) * bytes / (blocks_an_sm > 1 ? 34.f : 31.f) +
+                         (parts == 1     ? 0.f
+                          : parts <= fan ? 1500.f
+                                         : 3500.f);
+      if (best == 0 || time < 0.99f * best) {
         best = time;
         best_parts = parts;
       }
     };
-    for (int64_t parts = 1; parts <= 2 * int64_t(fan); ++parts) consider(parts);
-    for (int blocks_an_sm = 1; blocks_an_sm <= 3; ++blocks_an_sm)
-      consider(int64_t(blocks_an_sm) * sm_count / groups);
+    consider(1);
+    for (int blocks_an_sm = 1; blocks_an_sm <= machine.blocks_per_sm; ++blocks_an_sm) {
+      const int64_t most = int64_t(blocks_an_sm) * machine.sm_count / row_groups;
+      consider(most < fan ? most : fan);
+      consider(most);
+    }
     return best_parts;
   }
-  static int64_t blocks(const Bounds& bounds, int sm_count, int block_rows, int key_bytes,
-                        bool pages = false) {
+  /// How many blocks a multiprocessor should hold at once, of those that fit: one fewer where the
+  /// last wave of blocks then leaves less of the machine idle. In units of a block's time among
+  /// others; alone on a multiprocessor it takes 1.12 times its share.
+  static int resident_blocks(int64_t blocks, const Machine& machine) {
+    const auto time = [&](int resident) {
+      const int64_t wave = int64_t(resident) * machine.sm_count, full_waves = (blocks - 1) / wave;
+      const int64_t last = (blocks - full_waves * wave + machine.sm_count - 1) / machine.sm_count;
+      return double(full_waves) * resident + (last > 1 ? double(last) : 1.12);
+    };
+    const int fit = machine.blocks_per_sm;
+    return fit > 2 && time(fit - 1) < 0.98 * time(fit) ? fit - 1 : fit;
+  }
+  static int parts_of(const Bounds& bounds, const Machine& machine, int block_rows, int key_bytes) {
+    return bounds.kv_splits > 0
+               ? bounds.kv_splits
+               : parts_of(bounds.kv_len, row_groups(bounds, block_rows), machine, key_bytes);
+  }
+  static int64_t blocks(const Bounds& bounds, const Machine& machine, int block_rows,
+                        int key_bytes) {
     return detail::saturating_multiply(row_groups(bounds, block_rows),
-                                       parts_of(bounds, sm_count, block_rows, key_bytes, pages));
+                                       parts_of(bounds, machine, block_rows, key_bytes));
   }
 
-  /// Parts are numbered last: where a bound is loose and only the first parts have work, these
-  /// start first.
+  /// Blocks start in index order, the last parts first: under a loose bound these have no work and
+  /// leave at once, and what follows them spreads better (measured: docs/tuning.md).
   STROBE_HOST_DEVICE DecodeWork work(int block) const {
-    const int part = by_row_groups(block), row_group = block - part * int(by_row_groups.divisor);
+    const int later_parts = by_row_groups(block),
+              row_group = block - later_parts * int(by_row_groups.divisor);
     const int head_and_batch = by_row_blocks(row_group), batch = by_kv_heads(head_and_batch);
-    return {part, row_group - head_and_batch * row_blocks, head_and_batch - batch * kv_heads,
-            batch};
+    return {parts - 1 - later_parts, row_group - head_and_batch * row_blocks,
+            head_and_batch - batch * kv_heads, batch};
   }
   /// first_key: where the mask's walk begins, a multiple of the key tile.
   STROBE_HOST_DEVICE DecodeParts cut(int first_key, int kv_len, int block_kv, int chunk) const {
-    const int unit = chunk > 0 ? chunk : detail::ceil_div(128, block_kv) * block_kv;
+    const int unit = chunk > 0 ? chunk : detail::ceil_div(part_unit, block_kv) * block_kv;
     const int begin = chunk > 0 ? first_key / chunk * chunk : first_key;
-    const int units = detail::ceil_div(detail::max_of(kv_len - begin, 0), unit);
-    const int each = detail::ceil_div(units, parts);
+    const int keys = detail::max_of(kv_len - begin, 0), units = detail::ceil_div(keys, unit);
+    const int wanted =
+        parts_by_length[keys > part_unit ? detail::floor_log2((keys - 1) / part_unit) + 1 : 0];
+    const int each = detail::ceil_div(units, wanted);
     return {each > 0 ? detail::ceil_div(units, each) : 1, begin, each * unit, kv_len};
   }
 };

@@ -16,6 +16,7 @@ using strobe::choose_decode_split;
 using strobe::DecodeParts;
 using strobe::DecodeSchedule;
 using strobe::DecodeWork;
+using strobe::Machine;
 using strobe::Span;
 
 namespace {
@@ -63,10 +64,10 @@ TEST_CASE("decode: every (part, row block, KV head, batch) exactly once", "[cpu]
             const Bounds bounds{batch, q_len, 3000, q_heads, kv_heads, splits};
             CAPTURE(q_heads, kv_heads, batch, q_len, splits, block_rows);
             const int sms = 12;
-            const DecodeSchedule schedule(bounds, sms, block_rows, key_bytes, 0);
+            const DecodeSchedule schedule(bounds, {sms, 3}, block_rows, key_bytes, 0);
             const int group = q_heads / kv_heads;
             const int row_blocks = ceil_div(q_len * group, block_rows);
-            const int64_t blocks = DecodeSchedule::blocks(bounds, sms, block_rows, key_bytes);
+            const int64_t blocks = DecodeSchedule::blocks(bounds, {sms, 3}, block_rows, key_bytes);
             REQUIRE(schedule.group == group);
             REQUIRE(schedule.row_blocks == row_blocks);
             REQUIRE(blocks == int64_t(schedule.parts) * row_blocks * kv_heads * batch);
@@ -79,8 +80,9 @@ TEST_CASE("decode: every (part, row block, KV head, batch) exactly once", "[cpu]
               in_range = in_range && w.part >= 0 && w.part < schedule.parts && w.row_block >= 0 &&
                          w.row_block < row_blocks && w.kv_head >= 0 && w.kv_head < kv_heads &&
                          w.batch >= 0 && w.batch < batch;
-              // Parts last: where a bound is loose, the blocks with work come first.
-              in_range = in_range && w.part == block / (row_blocks * kv_heads * batch);
+              // The last parts, which a loose bound leaves without work, start first.
+              in_range = in_range &&
+                         w.part == schedule.parts - 1 - block / (row_blocks * kv_heads * batch);
               seen.insert({w.part, w.row_block, w.kv_head, w.batch});
             }
             REQUIRE(in_range);
@@ -90,14 +92,14 @@ TEST_CASE("decode: every (part, row block, KV head, batch) exactly once", "[cpu]
 
 TEST_CASE("decode: work is right near 2^31 blocks", "[cpu][schedule]") {
   const Bounds bounds{8454660, 1, 1, 127, 127, 2};  // 2^30 - 4 row groups in 2 parts
-  const DecodeSchedule schedule(bounds, 132, 16, key_bytes, 0);
-  const int64_t blocks = DecodeSchedule::blocks(bounds, 132, 16, key_bytes);
+  const DecodeSchedule schedule(bounds, {132, 3}, 16, key_bytes, 0);
+  const int64_t blocks = DecodeSchedule::blocks(bounds, {132, 3}, 16, key_bytes);
   REQUIRE(blocks == 2 * int64_t(8454660) * 127);
   REQUIRE(blocks <= 0x7fffffff);
   for (int64_t back : {1, 2, 126, 127, 128, 1000000}) {
     const DecodeWork w = schedule.work(int(blocks - back));
     const int64_t row_group = blocks / 2 - back;
-    CHECK((w.part == 1 && w.row_block == 0));
+    CHECK((w.part == 0 && w.row_block == 0));
     CHECK(w.kv_head == row_group % 127);
     CHECK(w.batch == row_group / 127);
   }
@@ -117,8 +119,7 @@ TEST_CASE("decode: parts cover every key once and begin at tiles, or at chunks",
             // The mask's first tile, or kv_len where no tile holds anything.
             const int64_t tile = int64_t(skipped) * block_kv;
             const int first_key = tile < length ? int(tile) : length;
-            DecodeSchedule schedule;
-            schedule.parts = parts;
+            const DecodeSchedule schedule(parts);
             const DecodeParts cut = schedule.cut(first_key, length, block_kv, chunk);
             bool right = cut.count >= 1 && cut.count <= parts && cut.end == length &&
                          cut.begin >= 0 && cut.begin <= first_key &&
@@ -151,8 +152,7 @@ TEST_CASE("decode, fixed: every chunk with keys is some team's, once, whatever t
       for (const int teams : {1, 4})
         for (const int length : {0, 1, 63, 64, 65, 1000, 5000}) {
           CAPTURE(chunk, parts, teams, length);
-          DecodeSchedule schedule;
-          schedule.parts = parts;
+          const DecodeSchedule schedule(parts);
           const DecodeParts cut = schedule.cut(0, length, 32, chunk);
           std::vector<int> seen(size_t(ceil_div(length, chunk)), 0);
           for (int part = 0; part < cut.count; ++part) {
@@ -202,42 +202,59 @@ TEST_CASE("decode: the tree over the parts has the nodes it is given", "[cpu][sc
 }
 
 TEST_CASE("decode: how many parts are chosen", "[cpu][schedule]") {
-  for (const int sms : {4, 46, 82, 132})
+  for (const Machine machine : {Machine{4, 3}, {46, 1}, {82, 1}, {132, 2}, {132, 3}})
     for (const int batch : {1, 2, 7, 64, 2000})
       for (const int kv_heads : {1, 2, 8})
         for (const int kv_len : {0, 1, 128, 129, 1000, 8192, 131072, 1 << 30}) {
           Bounds bounds{batch, 1, kv_len, 4 * kv_heads, kv_heads};
-          CAPTURE(sms, batch, kv_heads, kv_len);
+          CAPTURE(machine.sm_count, machine.blocks_per_sm, batch, kv_heads, kv_len);
           const int64_t groups = int64_t(batch) * kv_heads;
-          const int parts = DecodeSchedule::parts_of(bounds, sms, 16, key_bytes);
+          const int parts = DecodeSchedule::parts_of(bounds, machine, 16, key_bytes);
           REQUIRE(parts >= 1);
           REQUIRE(parts <= std::max(1, ceil_div(kv_len, 128)));
-          if (parts > 1) REQUIRE(groups * parts <= 3 * sms);  // rows alone fill the machine
-          // Long sequences use at least three quarters of it.
-          if (kv_len >= 131072) REQUIRE(4 * groups * parts >= 3 * sms);
+          // Rows alone fill the machine.
+          if (parts > 1) REQUIRE(groups * parts <= machine.blocks_per_sm * machine.sm_count);
+          // Long sequences use at least two thirds of it.
+          if (kv_len >= 131072) REQUIRE(3 * groups * parts >= 2 * machine.sm_count);
           bounds.kv_splits = 33;
-          REQUIRE(DecodeSchedule::parts_of(bounds, sms, 16, key_bytes) == 33);
+          REQUIRE(DecodeSchedule::parts_of(bounds, machine, 16, key_bytes) == 33);
         }
 }
 
-// The launch knows the bound alone: a loose one must not leave the machine idler than a tight one.
-TEST_CASE("decode: 131072 declared, few real: as many blocks have work as with a tight bound",
+TEST_CASE("decode: one block fewer on a multiprocessor where the last wave is then fuller",
+          "[cpu][schedule]") {
+  const auto resident = [](int64_t blocks, Machine machine) {
+    return DecodeSchedule::resident_blocks(blocks, machine);
+  };
+  CHECK(resident(1, {132, 3}) == 3);
+  CHECK(resident(396, {132, 3}) == 3);  // one whole wave of three
+  CHECK(resident(512, {132, 3}) == 2);  // 396 + 116, or 264 + 248
+  CHECK(resident(528, {132, 3}) == 2);  // 396 + 132, or two whole waves of two
+  CHECK(resident(768, {132, 3}) == 3);  // 396 + 372, or 264 + 264 + 240
+  CHECK(resident(512, {132, 2}) == 2);  // a block alone cannot read as fast as two
+  CHECK(resident(512, {132, 1}) == 1);
+  CHECK(resident(0x7fffffff, {132, 3}) == 3);  // one wave more or less is nothing
+}
+
+// The launch knows the bound alone: a loose one must neither leave the machine idler than a tight
+// one nor cut finer, since folding costs time too.
+TEST_CASE("decode: 131072 declared, few real: the same parts as with a tight bound",
           "[cpu][schedule]") {
   for (const int sms : {46, 82, 132})
     for (const int batch : {1, 4, 16, 64})
       for (const int length : {128, 512, 2048, 8192}) {
         const Bounds tight{batch, 1, length, 8, 2}, loose{batch, 1, 131072, 8, 2};
         const auto working = [&](const Bounds& bounds) {
-          return DecodeSchedule(bounds, sms, 16, key_bytes, 0).cut(0, length, 32, 0).count;
+          return DecodeSchedule(bounds, {sms, 3}, 16, key_bytes, 0).cut(0, length, 32, 0).count;
         };
-        CAPTURE(sms, batch, length, working(tight), working(loose));
-        CHECK(10 * working(loose) >= 9 * working(tight));
+        CAPTURE(sms, batch, length);
+        CHECK(working(loose) == working(tight));
       }
 }
 
 TEST_CASE("decode: states and counters by the documented rule", "[cpu][schedule]") {
   const auto schedule = [](int splits, int kv_len, int chunk) {
-    return DecodeSchedule({2, 1, kv_len, 8, 2, splits}, 12, 16, key_bytes, chunk);
+    return DecodeSchedule({2, 1, kv_len, 8, 2, splits}, {12, 3}, 16, key_bytes, chunk);
   };
   CHECK(schedule(1, 5000, 0).partials == 0);
   CHECK(schedule(2, 5000, 0).partials == 2 + 1);
@@ -251,11 +268,14 @@ TEST_CASE("decode: states and counters by the documented rule", "[cpu][schedule]
 
 TEST_CASE("decode: more blocks than a grid holds are counted, not wrapped", "[cpu][schedule]") {
   const int most = 1 << 30;
-  CHECK(DecodeSchedule::blocks({65536, 1, 1, 65536, 65536}, 12, 16, key_bytes) == int64_t(1) << 32);
+  CHECK(DecodeSchedule::blocks({65536, 1, 1, 65536, 65536}, {12, 3}, 16, key_bytes) == int64_t(1)
+                                                                                           << 32);
   CHECK(DecodeSchedule::row_groups({most, 16, 1, most, most}, 16) == int64_t(1) << 60);
   // 2^64 blocks and more.
-  CHECK(DecodeSchedule::blocks({1 << 20, 1, 1, 1 << 21, 1 << 21, 1 << 23}, 12, 16, key_bytes) >
+  CHECK(DecodeSchedule::blocks({1 << 20, 1, 1, 1 << 21, 1 << 21, 1 << 23}, {12, 3}, 16, key_bytes) >
         0x7fffffff);
-  CHECK(DecodeSchedule::blocks({most, 16, 1, most, most, 144}, 12, 16, key_bytes) > 0x7fffffff);
-  CHECK(DecodeSchedule::blocks({most, 1, 1, most, most, most}, 12, 16, key_bytes) > 0x7fffffff);
+  CHECK(DecodeSchedule::blocks({most, 16, 1, most, most, 144}, {12, 3}, 16, key_bytes) >
+        0x7fffffff);
+  CHECK(DecodeSchedule::blocks({most, 1, 1, most, most, most}, {12, 3}, 16, key_bytes) >
+        0x7fffffff);
 }

@@ -42,10 +42,15 @@
 #define STROBE_HAS_SM80 0
 #endif
 
+#define STROBE_TEXT_OF_(...) #__VA_ARGS__
+#define STROBE_TEXT_OF(...) STROBE_TEXT_OF_(__VA_ARGS__)
+
 #if defined(__CUDACC__)
 #define STROBE_UNROLL _Pragma("unroll")
+#define STROBE_UNROLL_BY(n) _Pragma(STROBE_TEXT_OF(unroll n))
 #else
 #define STROBE_UNROLL
+#define STROBE_UNROLL_BY(n)
 #endif
 
 // Code that only nvcc's device pass can compile (intrinsics) sits behind this, with a plain C++

@@ -25,6 +25,16 @@ STROBE_HOST_DEVICE constexpr int min_of(int a, int b) { return a < b ? a : b; }
 STROBE_HOST_DEVICE constexpr int max_of(int a, int b) { return a > b ? a : b; }
 /// Rounds up; for a >= 0 and b > 0, without overflow near INT_MAX.
 STROBE_HOST_DEVICE constexpr int ceil_div(int a, int b) { return a / b + (a % b != 0); }
+/// The largest n with 2^n <= x, for x > 0.
+STROBE_HOST_DEVICE int floor_log2(int x) {
+#if STROBE_DEVICE_PASS
+  return 31 - __clz(x);
+#else
+  int n = 0;
+  while (x >> n > 1) ++n;
+  return n;
+#endif
+}
 /// a + b, held at INT_MAX or INT_MIN instead of wrapping: window edges may be "unlimited".
 STROBE_HOST_DEVICE constexpr int saturating_add(int a, int b) {
   const int64_t sum = int64_t(a) + b;

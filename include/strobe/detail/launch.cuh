@@ -17,9 +17,6 @@
 #include "../host/execution.hpp"
 #endif
 
-#define STROBE_TEXT_OF_(...) #__VA_ARGS__
-#define STROBE_TEXT_OF(...) STROBE_TEXT_OF_(__VA_ARGS__)
-
 namespace strobe {
 inline namespace STROBE_ABI {
 namespace detail {

@@ -48,9 +48,10 @@ struct DecodeSm80 {
       Attention::policy_type::decode(Family::sm80, head_dim, value_dim);
   static constexpr int chunk = Attention::policy_type::reduction.chunk;
   static constexpr int row_warps = RowWarps;
-  static constexpr int teams = 4 / RowWarps;
+  static constexpr int warps = 4;
+  static constexpr int teams = warps / RowWarps;
   static constexpr int team_threads = 32 * RowWarps;
-  static constexpr int threads = 128;
+  static constexpr int threads = 32 * warps;
   static constexpr int rows = 16 * RowWarps;
   static constexpr int block_kv = tile.block_kv;
   static constexpr int slots = tile.slots;
@@ -60,9 +61,10 @@ struct DecodeSm80 {
   static constexpr int q_bytes = rows * head_dim * 2;
   static constexpr int slot_bytes = block_kv * (head_dim > value_dim ? head_dim : value_dim) * 2;
   static constexpr int ring_bytes = teams * slots * slot_bytes;
-  static constexpr int state_bytes = 64 * state_floats(value_dim) * 4;
+  static constexpr int state_bytes = 16 * warps * state_floats(value_dim) * 4;
   static constexpr int shared_bytes =
       q_bytes + (ring_bytes > state_bytes ? ring_bytes : state_bytes);
+  static constexpr int blocks_per_sm = 3;  ///< what registers are limited for
 
   static_assert(RowWarps == 1 || RowWarps == 4, "16 or 64 rows a block");
   static_assert(block_kv % 16 == 0, "a key tile is a multiple of 16");
@@ -73,9 +75,22 @@ struct DecodeSm80 {
                 "sm_86, sm_89 and sm_120 have 99 kB of shared memory a block");
 };
 
-/// Grid: schedule.blocks along x. Dynamic shared memory: DecodeSm80::shared_bytes.
+/// A key tile that a team will work on, in few registers: its first key, a multiple of 16, plus 1
+/// if the tile is partial; and, through a page table, the pages this thread has to know.
+template <int Pages>
+struct WalkedTile {
+  static constexpr int none = -1;
+  int key = none;
+  int page[Pages] = {};
+  STROBE_DEVICE bool exists() const { return key != none; }
+  STROBE_DEVICE int begin() const { return key & ~1; }
+  STROBE_DEVICE bool partial() const { return (key & 1) != 0; }
+};
+
+/// Grid: schedule.blocks along x. Dynamic shared memory: DecodeSm80::shared_bytes or more.
 template <class Attention, int RowWarps>
-static __global__ void __launch_bounds__(128, 3)
+static __global__ void __launch_bounds__(DecodeSm80<Attention, RowWarps>::threads,
+                                         DecodeSm80<Attention, RowWarps>::blocks_per_sm)
     decode_sm80(const __grid_constant__ DecodeParams<Attention> params) {
 #if STROBE_HAS_SM80
   using C = DecodeSm80<Attention, RowWarps>;
@@ -153,102 +168,135 @@ static __global__ void __launch_bounds__(128, 3)
                                                                     a.score.bind(row_block[1])};
   const auto kv = a.kv.bind(sequence, work.kv_head);
   using Kv = decltype(kv);
-  static_assert(!Kv::has_pages || C::block_kv <= 32, "a lane keeps one key's page");
-  const tile::AsyncLoader<C::block_kv, C::head_dim, C::team_threads> load_k(team_thread,
-                                                                            a.head_dim);
-  const tile::AsyncLoader<C::block_kv, C::value_dim, C::team_threads> load_v(team_thread,
-                                                                             a.value_dim);
+
+  // K and V tiles are copied in runs of 16 keys, of which a thread needs to know one page; smaller
+  // pages, and widths that do not divide up, by rows: each lane works out the addresses of its own
+  // keys (lane, lane + 32, ..) and hands them to the lanes that copy.
+  using KByRuns = tile::RunLoader<C::block_kv, C::head_dim, C::team_threads>;
+  using VByRuns = tile::RunLoader<C::block_kv, C::value_dim, C::team_threads>;
+  constexpr bool regular = KByRuns::regular && VByRuns::regular;
+  constexpr int unroll = regular ? 1 : 64;
+  const KByRuns k_by_runs(team_thread, a.head_dim);
+  const VByRuns v_by_runs(team_thread, a.value_dim);
+  const tile::AsyncLoader<C::block_kv, C::head_dim, C::team_threads, unroll> k_by_rows(team_thread,
+                                                                                       a.head_dim);
+  const tile::AsyncLoader<C::block_kv, C::value_dim, C::team_threads, unroll> v_by_rows(
+      team_thread, a.value_dim);
+  const bool in_runs = regular && kv.run() >= KByRuns::run_rows;
+  constexpr int lane_keys = detail::ceil_div(C::block_kv, 32);
+  using Walked = WalkedTile<lane_keys>;
 
   // Sums up this team's tiles of `keys`, every `sharers`-th from the `share`-th on, and leaves the
   // state of this warp's 16 rows at `state`. Teams take turns by tiles and not by stretches: the
   // block then reads one stretch of memory, not four.
   const auto attend = [&](Span keys, int share, int sharers, float* state) {
+    // Tiles of this team, in order.
     const auto next_in = [&](int k) {
       while (k < keys.end) {
         const TileStep step = next_tile(mask, k, sequence.kv_len, C::block_kv);
         if (!step.valid || step.begin >= keys.end) break;
-        const int ahead =
-            (share + sharers - (step.begin - keys.begin) / C::block_kv % sharers) % sharers;
-        if (ahead == 0) return step;
-        k = step.begin + ahead * C::block_kv;
+        const unsigned turn = unsigned(step.begin - keys.begin) / C::block_kv % unsigned(sharers);
+        const unsigned ahead = (unsigned(share) + unsigned(sharers) - turn) % unsigned(sharers);
+        if (ahead == 0) return step.begin + int(step.partial);
+        k = step.begin + int(ahead) * C::block_kv;
       }
-      return TileStep{};
+      return Walked::none;
     };
-    // Pages: lane i looks up where key i of the next tile lies, one tile ahead, works out its rows'
-    // addresses once, and hands them to the lanes that copy them. What waits for the table then is
-    // not what waits for the keys.
-    const auto key_of = [&](const TileStep& tile_step) {
-      return detail::min_of(tile_step.begin + lane % C::block_kv, sequence.kv_len - 1);
+    const auto last_key = [&](int k) { return detail::min_of(k, sequence.kv_len - 1); };
+    const auto key_of_lane = [&](int begin, int i) {
+      return last_key(begin + (32 * i + lane) % C::block_kv);
     };
-    const auto pages_of = [&](const TileStep& tile_step) {
-      if constexpr (!Kv::has_pages) return 0;
-      return tile_step.valid ? kv.page(key_of(tile_step)) : 0;
+    // Pages are looked up a tile before an address needs them: what waits for the table then is not
+    // what waits for the keys.
+    const auto walk = [&](int first_key) {
+      Walked walked;
+      walked.key = next_in(first_key);
+      if (Kv::has_pages && walked.exists()) {
+        if (in_runs) {
+          walked.page[0] = kv.page(last_key(walked.begin() + k_by_runs.run * KByRuns::run_rows));
+        } else {
+          STROBE_UNROLL
+          for (int i = 0; i < lane_keys; ++i)
+            walked.page[i] = kv.page(key_of_lane(walked.begin(), i));
+        }
+      }
+      return walked;
     };
-    const auto from_lane = [](const T* row, int r) {
-      return reinterpret_cast<const T*>(__shfl_sync(
-          0xffffffffu, static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(row)), r));
+    const auto walk_on = [&](const Walked& walked) {
+      return walked.exists() ? walk(walked.begin() + C::block_kv) : walked;
     };
-    const TileStep first_step = next_in(keys.begin);
-    TileStep step = first_step, fetch = first_step, fetch_next;
-    int pages = pages_of(fetch), next_pages = 0;
-    const auto look_ahead = [&] {
-      fetch_next = fetch.valid ? next_in(fetch.begin + C::block_kv) : TileStep{};
-      next_pages = pages_of(fetch_next);
-    };
-    look_ahead();
-    bool fetch_value = false;
-    int fetch_slot = 0, slot = 0;
-    const auto advance = [](int s) { return s + 1 == C::slots ? 0 : s + 1; };
-    const auto issue =
-        [&] {  // the next load of the sequence K0 V0 K1 V1 .. into the slot just freed
-          if (fetch.valid) {
-            const uint32_t to = ring_smem + fetch_slot * C::slot_bytes;
-            const int begin = fetch.begin, count = sequence.kv_len - begin;
-            if (fetch_value) {
-              if constexpr (Kv::has_pages) {
-                const T* const row = kv.v_row(key_of(fetch), pages);
-                load_v(to, count, [&](int r) { return from_lane(row, r); });
-              } else {
-                load_v(to, count, [&](int r) { return kv.v_row(begin + r, 0); });
-              }
-              fetch = fetch_next;
-              pages = next_pages;
-              look_ahead();
-            } else {
-              if constexpr (Kv::has_pages) {
-                const T* const row = kv.k_row(key_of(fetch), pages);
-                load_k(to, count, [&](int r) { return from_lane(row, r); });
-              } else {
-                load_k(to, count, [&](int r) { return kv.k_row(begin + r, 0); });
-              }
-            }
-            fetch_value = !fetch_value;
-            fetch_slot = advance(fetch_slot);
+
+    // Loads go K0 V0 K1 V1 .. into the ring, `slots` of them on their way: load i + slots starts
+    // when load i is used up. tiles[0] is being worked on, the others' loads are started or next.
+    constexpr int depth = (C::slots + 1) / 2 + (Kv::has_pages ? 2 : 1);
+    Walked tiles[depth];
+    tiles[0] = walk(keys.begin);
+    STROBE_UNROLL
+    for (int i = 1; i < depth; ++i) tiles[i] = walk_on(tiles[i - 1]);
+    const auto load_tile = [&](const auto& by_runs, const auto& by_rows, uint64_t stride_bytes,
+                               const auto& row_of, const Walked& walked, uint32_t to) {
+      const int begin = walked.begin(), count = sequence.kv_len - begin;
+      if (in_runs) {
+        by_runs(to, count, row_of(begin + by_runs.run * KByRuns::run_rows, walked.page[0]),
+                stride_bytes);
+      } else if constexpr (Kv::has_pages) {
+        unsigned long long mine[lane_keys];
+        STROBE_UNROLL
+        for (int i = 0; i < lane_keys; ++i)
+          mine[i] = reinterpret_cast<uintptr_t>(row_of(key_of_lane(begin, i), walked.page[i]));
+        by_rows(to, count, [&](int r) {
+          unsigned long long row = 0;
+          STROBE_UNROLL
+          for (int i = 0; i < lane_keys; ++i) {
+            const unsigned long long of_lane = __shfl_sync(0xffffffffu, mine[i], r % 32);
+            if (r / 32 == i) row = of_lane;
           }
-          ptx::cp_async_commit();  // also when empty: waits count groups
-        };
+          return reinterpret_cast<const T*>(uintptr_t(row));
+        });
+      } else {
+        by_rows(to, count, [&](int r) { return row_of(begin + r, 0); });
+      }
+    };
+    const auto issue = [&](bool value, const Walked& walked, uint32_t to) {
+      const auto k_row = [&](int k, int page) { return kv.k_row(k, page); };
+      const auto v_row = [&](int k, int page) { return kv.v_row(k, page); };
+      if (walked.exists()) {
+        if (value) {
+          load_tile(v_by_runs, v_by_rows, kv.v_stride_bytes, v_row, walked, to);
+        } else {
+          load_tile(k_by_runs, k_by_rows, kv.k_stride_bytes, k_row, walked, to);
+        }
+      }
+      ptx::cp_async_commit();  // also when empty: waits count groups
+    };
+    uint32_t slot = ring_smem;
     const auto arrive = [&] {  // the oldest load is whole, for the whole team
       ptx::cp_async_wait<C::slots - 1>();
       team_sync();
-      return ring_smem + slot * C::slot_bytes;
+      return slot;
     };
-    const auto release = [&] {
+    const auto release = [&](bool value) {  // K's or V's slot takes the load `slots` further on
+      constexpr bool swap = C::slots % 2 == 1;
       team_sync();
-      issue();
-      slot = advance(slot);
+      issue(value != swap, tiles[(C::slots + int(value && swap)) / 2], slot);
+      slot = slot + C::slot_bytes == ring_smem + C::slots * C::slot_bytes ? ring_smem
+                                                                          : slot + C::slot_bytes;
     };
 
     float o[1][C::value_tiles][4] = {};
     OnlineSoftmax<1> softmax;
-    for (int i = 0; i < C::slots; ++i) issue();
+    STROBE_UNROLL
+    for (int i = 0; i < C::slots; ++i)
+      issue(i % 2 == 1, tiles[i / 2], ring_smem + i * C::slot_bytes);
     if constexpr (C::chunk == 0) {  // Q, with the first keys already on their way
       ptx::cp_async_wait<C::slots>();
       publish_q();
     }
-    for (; step.valid; step = next_in(step.begin + C::block_kv)) {
+    while (tiles[0].exists()) {
+      const TileStep step{tiles[0].begin(), tiles[0].partial(), true};
       float s[1][C::key_tiles][4] = {};
       warp::multiply_qk<C>(s, q_cursor, tile::k_cursor<C::head_dim>(arrive(), lane));
-      release();
+      release(false);
       if (scores || step.partial)
         warp::shape_logits<C, scores>(
             s, step, sequence.kv_len, params.scale, lane,
@@ -258,7 +306,10 @@ static __global__ void __launch_bounds__(128, 3)
       if (softmax.raise(s, scale_log2, shrink)) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
       warp::multiply_pv<C, Attention::policy_type::precision>(
           o, s, softmax, scale_log2, tile::v_cursor<C::value_dim>(arrive(), lane));
-      release();
+      release(true);
+      STROBE_UNROLL
+      for (int i = 0; i + 1 < depth; ++i) tiles[i] = tiles[i + 1];
+      tiles[depth - 1] = walk_on(tiles[depth - 1]);
     }
     ptx::cp_async_wait<0>();
     softmax.finish();
