@@ -73,7 +73,7 @@ Status check_append(const Append<T, Kv>& a, const Device& device) noexcept {
   if (bounds.kv_heads > 0) {
     if (!(s = check_view("k", a.k, rows, false, 16))) return s;
     if (!(s = check_view("v", a.v, rows, false, 16))) return s;
-    if (!(s = a.kv.check(bounds, a.lengths))) return s;
+    if (!(s = a.kv.check(bounds, a.lengths, /*written=*/true))) return s;
   }
   if (a.q.data != nullptr &&
       !(s = check_view("q", a.q, query_extents(bounds, a.lengths, bounds.q_heads), true, 16)))

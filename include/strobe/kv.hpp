@@ -13,7 +13,8 @@
 //
 // `static constexpr bool has_pages` says whether page() means anything. Inside a run, addresses of
 // keys from kv_len on may be worked out too; they are not read. On the host, `Status check(const
-// Bounds&, const Lengths&) const` looks at its pointers and strides.
+// Bounds&, const Lengths&, bool written) const` looks at its pointers and strides; `written`: by
+// append, so that no two rows may share an address.
 //
 // K and V are independent: own base, own strides; V may be a view of K.
 #pragma once
@@ -55,12 +56,12 @@ struct Strided {
   }
 
 #if !defined(__CUDACC_RTC__)
-  Status check(const Bounds& bounds, const Lengths& lengths) const noexcept {
+  Status check(const Bounds& bounds, const Lengths& lengths, bool written = false) const noexcept {
     const bool packed = lengths.kv_offsets != nullptr;
     const detail::Extents extents{packed ? 1 : bounds.batch, packed ? 2 : bounds.kv_len,
                                   bounds.kv_heads};
-    const Status status = detail::check_view("kv.k", k, extents, false, 16);
-    return status.ok() ? detail::check_view("kv.v", v, extents, false, 16) : status;
+    const Status status = detail::check_view("kv.k", k, extents, written, 16);
+    return status.ok() ? detail::check_view("kv.v", v, extents, written, 16) : status;
   }
 #endif
 };
@@ -112,7 +113,7 @@ struct Paged {
   }
 
 #if !defined(__CUDACC_RTC__)
-  Status check(const Bounds& bounds, const Lengths& lengths) const noexcept {
+  Status check(const Bounds& bounds, const Lengths& lengths, bool written = false) const noexcept {
     if (page_size < 1 || (page_size & (page_size - 1)) != 0)
       return detail::invalid() << "kv.page_size is " << page_size << "; it must be a power of two";
     if (lengths.kv_offsets != nullptr)
@@ -126,8 +127,8 @@ struct Paged {
                                << bounds.kv_len << " needs " << pages << " pages of " << page_size;
     const detail::Extents extents{
         2, page_size, bounds.kv_heads};  // how many pages there are is the caller's affair
-    if (status.ok()) status = detail::check_view("kv.k", k, extents, false, 16);
-    return status.ok() ? detail::check_view("kv.v", v, extents, false, 16) : status;
+    if (status.ok()) status = detail::check_view("kv.k", k, extents, written, 16);
+    return status.ok() ? detail::check_view("kv.v", v, extents, written, 16) : status;
   }
 #endif
 };

@@ -387,6 +387,9 @@ TEST_CASE("append: wrong pointers and strides", "[cpu][errors]") {
        "kv.v.data is 0x1002; it must be aligned to 16 bytes"},
       {"kv.v.token", [](C& c) { c.a.kv.v.token = 33; }, invalid,
        "kv.v.token is 33; it must be a multiple of 8 elements (16 bytes)"},
+      // Attention may read one row as many; append would write them.
+      {"kv.v.token 0", [](C& c) { c.a.kv.v.token = 0; }, invalid,
+       "kv.v.token is 0 but its extent is 7: rows would overwrite each other"},
       // Packed by offsets there is more than one token, however small the bound.
       {"packed q.token",
        [](C& c) {
@@ -410,6 +413,8 @@ TEST_CASE("append: wrong page tables", "[cpu][errors]") {
        "lengths.kv_offsets must be null with a paged source"},
       {"kv.k.batch", [](C& c) { c.a.kv.k.batch = 12; }, invalid,
        "kv.k.batch is 12; it must be a multiple of 8 elements (16 bytes)"},
+      {"kv.k.batch 0", [](C& c) { c.a.kv.k.batch = 0; }, invalid,
+       "kv.k.batch is 0 but its extent is 2: rows would overwrite each other"},
   });
 }
 
