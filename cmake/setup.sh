@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tests/run.sh and examples/quickstart.sh: finds what the build needs and, on Debian and Ubuntu with
-# root, installs what is missing. The CUDA toolkit is never installed, only looked for.
+# Sourced by tests/run.sh, examples/quickstart.sh and benchmarks/run_all.sh: finds what the build needs and, on
+# Debian and Ubuntu with root, installs what is missing. The CUDA toolkit is never installed, only looked for.
 
 say() { printf '== %s\n' "$*"; }
 fail() {
@@ -80,6 +80,7 @@ present() {
     make) command -v ninja >/dev/null || command -v make >/dev/null ;;
     catch2) present cmake && present g++ && present make && cmake_finds Catch2 3.4 ;;
     benchmark) present cmake && present g++ && present make && cmake_finds benchmark 1.7 ;;
+    python) python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null ;;
   esac
 }
 
@@ -90,6 +91,7 @@ described() {
     make) echo "Ninja (or make)" ;;
     catch2) echo "Catch2 3.4 or newer" ;;
     benchmark) echo "Google Benchmark 1.7 or newer" ;;
+    python) echo "Python 3.9 or newer" ;;
   esac
 }
 
@@ -189,6 +191,7 @@ need() {
       cmake | g++) packages+=("$thing") ;;
       make) packages+=(ninja-build) ;;
       benchmark) packages+=(libbenchmark-dev) ;;
+      python) packages+=(python3) ;;
       catch2)
         # The package is called libcatch2-dev or, where that name is not used, catch2 (version 2 on Debian 12).
         if [ -n "$(apt_candidate libcatch2-dev)" ]; then

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// The prefill instances of one element type: compiled head dims 64, 128 and 256, every mask and
+// score of the grammar.
+#pragma once
+
+#include <strobe/prefill.cuh>
+
+#include <cmath>
+
+#include "cells.hpp"
+#include "prefix.hpp"
+
+namespace bench {
+namespace detail {
+
+template <class T, int HeadDim, class Mask, class Score>
+Prepared prepare_prefill(Gpu& gpu, const Spec& s, const Mask& mask, const Score& score) {
+  const size_t q_count = size_t(s.batch * s.q_len * s.q_heads * s.head_dim),
+               kv_count = size_t(s.batch * s.kv_len * s.kv_heads * s.head_dim);
+  const size_t q_bytes = aligned(q_count * sizeof(T)), kv_bytes = aligned(kv_count * sizeof(T));
+  auto* const inputs = static_cast<char*>(gpu.normals(s.type, q_bytes + 2 * kv_bytes));
+  const auto input = [&](size_t offset) { return reinterpret_cast<const T*>(inputs + offset); };
+  Prepared prepared;
+  prepared.output = gpu.poisoned_output(q_count * sizeof(T));
+  prepared.output_count = q_count;
+
+  strobe::Attention<T, HeadDim, Mask, strobe::Strided<T>, Score> a;
+  a.q = strobe::token_major(input(0), s.q_len, s.q_heads, s.head_dim);
+  a.kv.k = strobe::token_major(input(q_bytes), s.kv_len, s.kv_heads, s.head_dim);
+  a.kv.v = strobe::token_major(input(q_bytes + kv_bytes), s.kv_len, s.kv_heads, s.head_dim);
+  a.o = strobe::token_major(static_cast<T*>(prepared.output), s.q_len, s.q_heads, s.head_dim);
+  const size_t rows = size_t(s.batch * s.q_heads * s.q_len);
+  a.lse = strobe::head_major(static_cast<float*>(gpu.lse.at_least(rows * sizeof(float))), s.q_heads,
+                             s.q_len, 1);
+  a.mask = mask;
+  a.score = score;
+  a.bounds = {int(s.batch), int(s.q_len), int(s.kv_len), int(s.q_heads), int(s.kv_heads)};
+  a.head_dim = a.value_dim = int(s.head_dim);
+  const strobe::Workspace workspace =
+      gpu.workspace(strobe::prefill_workspace_bytes<decltype(a)>(a.bounds, gpu.device));
+  const strobe::KernelChoice choice = strobe::prefill_kernel(a, gpu.device);
+  check(choice.status);
+  prepared.kernel = choice.text;
+  prepared.call = [a, workspace, &gpu](int) {
+    check(strobe::prefill(a, gpu.device, workspace, gpu.stream));
+  };
+  return prepared;
+}
+
+template <class T, int HeadDim>
+Prepared prepare_prefill(Gpu& gpu, const Spec& s) {
+  using namespace strobe;
+  const auto with_mask = [&](const auto& mask) {
+    return prepare_prefill<T, HeadDim>(gpu, s, mask, NoScore{});
+  };
+  if (!s.score.empty()) {
+    if (!s.causal || !s.mask.family.empty())
+      throw std::invalid_argument(name_of(s) + ": score:" + s.score +
+                                  " has an instance only with causal:1 and no mask");
+    if (s.score == "softcap") return prepare_prefill<T, HeadDim>(gpu, s, Causal{}, SoftCap{50.f});
+    std::vector<float> slopes;  // 2^(-8 i / heads), i from 1 on, as in the paper (see Alibi)
+    for (int64_t i = 1; i <= s.q_heads; ++i)
+      slopes.push_back(std::exp2(-8.f * float(i) / float(s.q_heads)));
+    return prepare_prefill<T, HeadDim>(gpu, s, Causal{}, Alibi{gpu.constants(slopes), 0});
+  }
+  if (s.mask.family == "window") return with_mask(Window{int(s.mask.number) - 1, 0});
+  if (s.mask.family == "prefix") return with_mask(Prefix{int(s.mask.number)});
+  if (s.mask.family == "document") {
+    std::vector<int> document_of;
+    for (int64_t key = 0; key < s.kv_len; ++key) document_of.push_back(int(key / s.mask.number));
+    return with_mask(Both<Causal, Document>{{}, {gpu.constants(document_of), 0}});
+  }
+  return s.causal ? with_mask(Causal{}) : with_mask(Full{});
+}
+
+template <class T>
+Prepared prepare_prefill(Gpu& gpu, const Spec& s) {
+  if (s.head_dim <= 64) return prepare_prefill<T, 64>(gpu, s);
+  if (s.head_dim <= 128) return prepare_prefill<T, 128>(gpu, s);
+  return prepare_prefill<T, 256>(gpu, s);
+}
+
+}  // namespace detail
+}  // namespace bench
