@@ -110,8 +110,12 @@ Options parse_options(int argc, char** argv) {
   return o;
 }
 
-/// The largest Gpu::normals() that a cell asks for.
+/// What a cell asks of Gpu::normals().
 size_t input_bytes(const Spec& s) {
+  const double terabytes = double(s.batch * s.head_dim) * 2e-12 *
+                           (double(s.q_heads * s.q_len) + 2.0 * double(s.kv_heads * s.kv_len));
+  if (terabytes > 10)
+    refuse(name_of(s) + ": Q, K and V take " + std::to_string(int64_t(terabytes)) + " TB");
   const size_t q = aligned(size_t(s.batch * s.q_len * s.q_heads * s.head_dim) * 2);
   switch (s.kind) {
     case Kind::prefill:
