@@ -87,8 +87,13 @@ Options parse_options(int argc, char** argv) {
     if (option == "--grid") grids.push_back(value);
     if (option == "--shape") shapes.push_back(value);
     if (option == "--json") o.json = value;
-    if (option == "--bound" && (o.bound = bench::detail::number_of(value)) < 1)
-      refuse("--bound is '" + value + "'; it must be an integer of at least 1");
+    if (option == "--bound") {
+      const int64_t most = bench::detail::NameReader::most_tokens;
+      o.bound = bench::detail::number_of(value);
+      if (o.bound < 1 || o.bound > most)
+        refuse("--bound is '" + value + "'; it must be an integer from 1 to " +
+               std::to_string(most));
+    }
     if (option == "--ceilings") {
       o.matmul_ceiling = matmul_ceiling(contents(value));
       if (!(o.matmul_ceiling > 0)) refuse(value + " has no ceiling/matmul entry with TFLOPS");
