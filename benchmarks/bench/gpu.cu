@@ -36,7 +36,8 @@ __global__ void fill_normals(uint32_t* pairs, size_t begin, size_t end) {
     const uint64_t bits = scramble(i);
     const float in_0_1 = (float(uint32_t(bits) >> 8) + 0.5f) * 0x1p-24f;
     const float turn = float(uint32_t(bits >> 32) >> 8) * 0x1p-24f;
-    const float radius = sqrtf(-2.f * __logf(in_0_1));
+    // Close to 1 the fast logarithm may come out above 0.
+    const float radius = sqrtf(fmaxf(-2.f * __logf(in_0_1), 0.f));
     float sine, cosine;
     __sincosf(6.2831853f * turn, &sine, &cosine);
     pairs[i] = strobe::ptx::pack2<T>(radius * cosine, radius * sine);
