@@ -260,7 +260,8 @@ def matmul_ceiling(text):
 class Timer:
     def __init__(self, torch, quick):
         self.torch = torch
-        self.replays, self.least_samples, self.seconds = (5, 5, 0.05) if quick else (9, 10, 0.15)
+        self.replays, self.least_samples, self.seconds = (5, 5, 0.015) if quick else (9, 10, 0.03)
+        self.pause_seconds = 0.1  # bursts with pauses: why, says gpu.hpp
         self.sweep = torch.empty(256 << 20, device=DEVICE, dtype=torch.uint8)
 
     def event(self):
@@ -314,7 +315,9 @@ class Timer:
             calls = 20
             if estimate < 50:
                 replays = self.count(2 * calls * estimate, 100)
+                time.sleep(self.pause_seconds)
                 return self.graph_samples(calls, call, replays, False)
+        time.sleep(self.pause_seconds)
         return self.single_samples(call, self.count(estimate, 300))
 
     def count(self, microseconds_each, most):

@@ -32,7 +32,7 @@ def arguments():
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "benchmarks/results", help="folder of the merged result")
     parser.add_argument("--from", dest="stored", help="a merged result", **files)
     parser.add_argument(
-        "--reference", help="peers' figures to compare with, e.g. benchmarks/reference/h200-peers.json", **files
+        "--reference", help="peers' figures to compare with; benchmarks/reference/<gpu>-peers.json if there is one", **files
     )
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/benchmarks.md")
     parser.add_argument("--images", type=pathlib.Path, default=ROOT / "docs/images")
@@ -59,9 +59,11 @@ def make_page(options):
     if not options.no_charts and not draw.available():  # what was measured is stored by now
         raise read.InputError(source, "charts need matplotlib: install it and give --from with this file, or --no-charts")
     results = read.read_stored(source)  # the page is made of what is stored, and nothing else
-    reference = read.read_stored(options.reference, reference=True) if options.reference else None
+    known = ROOT / f"benchmarks/reference/{read.gpu_slug(results.context['gpu'])}-peers.json"
+    path = options.reference or (known if known.exists() else None)
+    reference = path and read.read_stored(path, reference=True)
     pictures = [] if options.no_charts else charts.chart_list(results)
-    text = page.text(results, source, options.page, options.images, pictures, ROOT, reference, options.reference)
+    text = page.text(results, source, options.page, options.images, pictures, ROOT, reference, path)
     draw.draw_all(pictures, options.images)
     options.page.parent.mkdir(parents=True, exist_ok=True)
     options.page.write_text(text, encoding="utf-8")

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures strobe and its peers on the GPU at hand, then makes the pages in benchmarks/results.
+# Measures strobe and its peers on the GPU at hand: benchmarks/results/<date>-<gpu>.json, docs/benchmarks.md, charts.
 #
 #   bash benchmarks/run_all.sh [--quick] [--bin FILE] [--raw FOLDER] [--no-flex]
 #
-#   --quick        about a sixth of the cells, fewer samples: some 3 minutes on an H200 instead of some 7
+#   --quick        about a sixth of the cells, fewer samples: some 3 minutes on an H200 instead of some 7; result,
+#                  page and charts go to build/bench-quick and not over the full ones
 #   --bin FILE     a strobe_bench built before; without it CMake and nvcc build one in build/bench
 #   --raw FOLDER   where both programs' JSON goes (build/bench-raw)
 #   --no-flex      without FlexAttention, whose compiler takes most of the time
 #
-# Needs python3 with PyTorch. strobe and its peers take turns, grid by grid, so that a GPU that drifts does so for both.
+# Needs python3 with PyTorch and matplotlib. strobe and its peers take turns, grid by grid, so that a GPU that drifts does so for both.
 # Ends with 1 if a shape failed, after the pages are made.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,7 +25,7 @@ while [ $# -gt 0 ]; do
       [ $# -gt 1 ] || fail "$1 needs a value"
       [ "$1" = --bin ] && bin=$2 || raw=$2
       shift ;;
-    -h | --help) sed -n '3,13s/^# \{0,1\}//p' benchmarks/run_all.sh; exit ;;
+    -h | --help) sed -n '3,14s/^# \{0,1\}//p' benchmarks/run_all.sh; exit ;;
     *) fail "unknown option $1 (--quick, --bin FILE, --raw FOLDER, --no-flex)" ;;
   esac
   shift
@@ -76,5 +77,8 @@ measure prefill prefill twelve_heads
 measure variants variants
 
 say "measured in $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s; raw figures are in $raw"
-python3 benchmarks/report.py "${report[@]}" --results benchmarks/results
+if [ ${#quick[@]} -gt 0 ]; then
+  report+=(--results build/bench-quick --page build/bench-quick/benchmarks.md --images build/bench-quick/images)
+fi
+python3 benchmarks/report.py "${report[@]}"
 [ "$failed" = no ] || fail "some shapes failed, see above"

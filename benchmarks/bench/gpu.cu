@@ -6,13 +6,15 @@
 #include <strobe/ptx/math.cuh>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "../spec.hpp"
 
 namespace bench {
 namespace {
 
-constexpr int threads = 512;
+constexpr int threads = 256;
 constexpr size_t sweep_bytes = size_t(256) << 20;
 
 // ---- random numbers
@@ -89,15 +91,19 @@ __global__ void copy_all(const uint4* data, uint4* to, size_t count, unsigned*) 
 using Mover = void (*)(const uint4* data, uint4* to, size_t count, unsigned* scratch);
 struct MoverChoice {
   Mover kernel;
-  int blocks_per_sm;
+  int loads;          ///< a thread has on their way at once
+  int blocks_per_sm;  ///< that loop; or `no_loop`: a block for each piece
 };
-const MoverChoice readers[] = {
-    {read_all<4>, 2}, {read_all<4>, 4}, {read_all<8>, 2}, {read_all<8>, 4}};
+constexpr int no_loop = 1 << 20;
+const MoverChoice readers[] = {{read_all<1>, 1, no_loop}, {read_all<2>, 2, no_loop},
+                               {read_all<4>, 4, no_loop}, {read_all<8>, 8, no_loop},
+                               {read_all<4>, 4, 8},       {read_all<8>, 8, 4}};
 const MoverChoice copiers[] = {
-    {copy_all<4>, 2}, {copy_all<4>, 4}, {copy_all<8>, 2}, {copy_all<8>, 4}};
+    {copy_all<1>, 1, no_loop}, {copy_all<4>, 4, no_loop}, {copy_all<4>, 4, 8}, {copy_all<8>, 8, 4}};
 
 void launch(Gpu& gpu, const MoverChoice& mover, const void* data, void* to, size_t bytes) {
-  const size_t count = bytes / sizeof(uint4), needed = (count + threads - 1) / threads;
+  const size_t count = bytes / sizeof(uint4), piece = size_t(mover.loads * threads);
+  const size_t needed = (count + piece - 1) / piece;
   const size_t most = size_t(mover.blocks_per_sm) * size_t(gpu.device.sm_count);
   mover.kernel<<<unsigned(std::min(needed, most)), threads, 0, gpu.stream>>>(
       static_cast<const uint4*>(data), static_cast<uint4*>(to), count,
@@ -105,7 +111,7 @@ void launch(Gpu& gpu, const MoverChoice& mover, const void* data, void* to, size
   check(cudaGetLastError(), "launching a kernel that reads or copies");
 }
 
-constexpr int exp2_chains = 8, exp2_rounds = 2048, exp2_blocks_per_sm = 4;
+constexpr int exp2_chains = 8, exp2_rounds = 2048, exp2_blocks_per_sm = 8;
 
 // Chains x = 2^-x that do not wait for each other. They stay positive, so nothing is stored.
 __global__ void exponentials(float start, float* scratch) {
@@ -206,6 +212,10 @@ std::vector<double> single_samples(Gpu& gpu, const Call& call, int count) {
   for (size_t i = 0; i < starts.size(); ++i)
     samples.push_back(stops[i].microseconds_since(starts[i]));
   return sorted(samples);
+}
+
+void pause(const Effort& effort) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(effort.pause_seconds));
 }
 
 int at_least_seconds(double seconds, double microseconds_each, int least, int most) {
@@ -347,11 +357,14 @@ std::vector<double> warm_samples(Gpu& gpu, const Call& call, const Effort& effor
   if (estimate < 200) {  // short enough that launching may be part of it: ask a graph
     estimate = percentile(graph_samples(gpu, 4, call, 3, false), 0.5);
     const int calls = 20;
-    if (estimate < 50)
+    if (estimate < 50) {
+      pause(effort);
       return graph_samples(
           gpu, calls, call,
           at_least_seconds(effort.seconds, 2 * calls * estimate, effort.least_samples, 100), false);
+    }
   }
+  pause(effort);
   return single_samples(gpu, call,
                         at_least_seconds(effort.seconds, estimate, effort.least_samples, 300));
 }

@@ -44,13 +44,16 @@ class Buffer {
   size_t bytes_ = 0;
 };
 
-/// How much is measured: figures to publish, or a first look.
+/// How much is measured: figures to publish, or a first look. Short bursts with a pause before
+/// each, because a GPU kept busy with matrix products for longer sinks to its power limit (an H200
+/// within 0.1 s, from 750 to 650 TFLOP/s).
 struct Effort {
   int replays = 9;         ///< of a graph, for decode
   int least_samples = 10;  ///< for everything else: at least these, and at least the seconds
-  double seconds = 0.15;
+  double seconds = 0.03;
+  double pause_seconds = 0.1;
 };
-inline constexpr Effort quick_effort{5, 5, 0.05};
+inline constexpr Effort quick_effort{5, 5, 0.015, 0.1};
 
 /// The device, and what stays allocated over a run. A cell's calls go to `stream`.
 class Gpu {

@@ -68,7 +68,8 @@ Prepared prepare_prefill(Gpu& gpu, const Spec& s) {
   if (s.mask.family == "document") {
     std::vector<int> document_of;
     for (int64_t key = 0; key < s.kv_len; ++key) document_of.push_back(int(key / s.mask.number));
-    return with_mask(Both<Causal, Document>{{}, {gpu.constants(document_of), 0}});
+    return with_mask(
+        Both<Causal, Document>{{}, {gpu.constants(document_of), 0, /*ascending=*/true}});
   }
   return s.causal ? with_mask(Causal{}) : with_mask(Full{});
 }

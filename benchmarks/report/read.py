@@ -263,10 +263,13 @@ def _fill_fractions(stored):
     )
 
 
+def gpu_slug(gpu):
+    """"NVIDIA H200" is h200."""
+    return cases.slug(re.sub(r"^nvidia\s+", "", gpu.lower()))
+
+
 def file_name(stored):
-    """<date>-<gpu>.json: "NVIDIA H200" is h200."""
-    gpu = re.sub(r"^nvidia\s+", "", stored["context"]["gpu"].lower())
-    return f"{stored['context']['date']}-{cases.slug(gpu)}.json"
+    return f"{stored['context']['date']}-{gpu_slug(stored['context']['gpu'])}.json"
 
 
 def write(stored, path):
