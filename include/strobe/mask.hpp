@@ -140,20 +140,61 @@ struct SinkWindow {
 };
 
 /// Tokens see only keys of their own document: document_of[batch][position] (device memory, kv_len
-/// entries a batch entry, `batch_stride` apart) numbers the document of every key position, in any
-/// order. Combine with Causal through Both.
+/// entries a batch entry, `batch_stride` apart) numbers the document of every key position.
+/// `ascending` promises that the numbers never descend, as in sequences packed one after another:
+/// tiles of other documents are then not visited. In any other order every tile is, element by
+/// element. Combine with Causal through Both.
 struct Document {
   const int* document_of = nullptr;
   int64_t batch_stride = 0;
+  bool ascending = false;
 
   struct Bound {
     const int* of;
+    Span keys;          ///< of the documents of the block's rows; all where not ascending
+    bool one_document;  ///< ascending, and all rows are of one
+    int kv_len;
     STROBE_HOST_DEVICE bool visible(int position, int k) const {
       return position >= 0 && of[position] == of[k];
     }
+    STROBE_HOST_DEVICE Tile tile(Span tile_keys) const {
+      if (tile_keys.end <= keys.begin || tile_keys.begin >= keys.end) return Tile::skip;
+      return one_document && tile_keys.begin >= keys.begin && tile_keys.end <= keys.end
+                 ? Tile::full
+                 : Tile::partial;
+    }
+    STROBE_HOST_DEVICE int next_key(int k) const {
+      return k < keys.begin ? keys.begin : k < keys.end ? k : kv_len;
+    }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const {
-    return {document_of + block.batch * batch_stride};
+    const int* const of = document_of + block.batch * batch_stride;
+    Bound bound{of, {0, block.kv_len}, false, block.kv_len};
+    if (!ascending) return bound;
+    // Rows before key 0 see nothing; where all are, no key is visited.
+    const int first_row = detail::max_of(block.q.begin, 0), last_row = block.q.end - 1;
+    if (last_row < first_row) {
+      bound.keys = {block.kv_len, block.kv_len};
+      return bound;
+    }
+    bound.keys = {first_not_below(of, block.kv_len, of[first_row]),
+                  first_not_below(of, block.kv_len, int64_t(of[last_row]) + 1)};
+    bound.one_document = block.q.begin >= 0 && of[first_row] == of[last_row];
+    return bound;
+  }
+
+  /// First of `count` ascending numbers that is not below `number`, or `count`.
+  STROBE_HOST_DEVICE static int first_not_below(const int* of, int count, int64_t number) {
+    int begin = 0, end = count;
+    while (begin < end) {
+      const int middle = begin + (end - begin) / 2;
+      if (of[middle] < number) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
   }
 
 #if !defined(__CUDACC_RTC__)

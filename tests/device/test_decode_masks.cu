@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Masks and scores in decode, where the heads of a group share a block and parts of the keys begin
 // anywhere.
+#include <algorithm>
+
 #include "support/case.hpp"
 
 using namespace strobe_test;
@@ -94,6 +96,10 @@ STROBE_TEST_CASE("decode: documents under a causal mask, ALiBi slopes by packed 
   check_shapes<Attention>(kv_len, Mask{{}, {documents.data(), kv_len}}, {table.data(), 0});
   check_shapes<Attention>(kv_len, Mask{{}, {documents.data(), kv_len}}, {table.data(), 8});
   check_shapes<Attention>(130, Mask{{}, {documents.data(), 3}}, {table.data(), 0});
+  std::sort(of.begin(), of.begin() + kv_len);
+  std::sort(of.begin() + kv_len, of.end());
+  const SharedTable<int> ascending(of);
+  check_shapes<Attention>(kv_len, Mask{{}, {ascending.data(), kv_len, true}}, {table.data(), 8});
 }
 
 STROBE_TEST_CASE("decode: a user's mask and a user's score", "") {

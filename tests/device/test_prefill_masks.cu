@@ -131,6 +131,21 @@ STROBE_TEST_CASE("Both<Causal, Document>", "") {
   check_problem<With<Mask>>(p, Mask{{}, {of.data(), 200}});
 }
 
+STROBE_TEST_CASE("Document: ascending numbers, alone and under Causal", "") {
+  std::vector<int> packed;  // documents of 1, 2, .. 40 keys, then one of 500
+  for (int document = 1; document <= 40; ++document)
+    packed.insert(packed.end(), size_t(document), document);
+  packed.insert(packed.end(), 500, 41);
+  const SharedTable<int> of(packed);
+  const int kv_len = int(packed.size());
+  const strobe::Document document{of.data(), 0, /*ascending=*/true};
+  for (const int q_len : {kv_len, 300, kv_len + 30}) {
+    check_problem<With<strobe::Document>>(shape(q_len, kv_len), document);
+    check_problem<With<strobe::Both<strobe::Causal, strobe::Document>>>(shape(q_len, kv_len),
+                                                                        {{}, document});
+  }
+}
+
 STROBE_TEST_CASE("BlockList: shared, per head, empty rows", "") {
   {
     // Blocks of 32 by 16, positions up to 160: list rows 0..4; row 2 sees nothing.

@@ -15,6 +15,8 @@ using strobe::MaskReport;
 using strobe::MaskShape;
 using strobe::MaskShapes;
 using strobe::SinkWindow;
+using strobe::Span;
+using strobe::Tile;
 using strobe::unlimited;
 using strobe::Window;
 
@@ -124,7 +126,7 @@ TEST_CASE("Document: only keys of the query's own document", "[cpu][mask]") {
       const std::vector<int> of = documents(3 * 130, longest, sorted, unsigned(longest));
       for (int batch : {0, 1, 2}) {
         CAPTURE(longest, sorted, batch);
-        const Document mask{of.data(), 130};
+        const Document mask{of.data(), 130, sorted};
         MaskShapes shapes;
         shapes.batches = {batch};
         check_report(strobe::check_mask_shapes(mask, shapes));
@@ -147,6 +149,30 @@ TEST_CASE("Document: a query that stands before the first key sees nothing", "[c
   for (int q : {-3, -2, -1})
     for (int k : {0, 1}) CHECK_FALSE(bound.visible(q, k));
   CHECK(bound.visible(0, 1));
+  const auto before = Document{of, 0, true}.bind({0, 0, 0, {-3, 0}, 5, 2});
+  CHECK(before.tile({0, 2}) == Tile::skip);
+  CHECK(before.next_key(0) == 2);
+}
+
+TEST_CASE("Document: ascending numbers leave out the tiles of other documents", "[cpu][mask]") {
+  std::vector<int> of;  // four documents of 100 keys
+  for (int key = 0; key < 400; ++key) of.push_back(key / 100 - 2);
+  const auto bound = [&](Span rows, bool ascending) {
+    return Document{of.data(), 0, ascending}.bind({0, 0, 0, rows, 400, 400});
+  };
+  const auto one = bound({120, 184}, true), two = bound({180, 220}, true);
+  CHECK(one.next_key(0) == 100);
+  CHECK(one.next_key(150) == 150);
+  CHECK(one.next_key(200) == 400);
+  CHECK(one.tile({64, 100}) == Tile::skip);
+  CHECK(one.tile({64, 128}) == Tile::partial);
+  CHECK(one.tile({128, 192}) == Tile::full);
+  CHECK(one.tile({192, 256}) == Tile::partial);
+  CHECK(two.next_key(0) == 100);
+  CHECK(two.tile({128, 192}) == Tile::partial);
+  CHECK(two.tile({256, 320}) == Tile::partial);
+  CHECK(two.tile({320, 384}) == Tile::skip);
+  CHECK(bound({120, 184}, false).tile({320, 384}) == Tile::partial);
 }
 
 TEST_CASE("Both: where both say so, nested either way", "[cpu][mask]") {
@@ -155,6 +181,7 @@ TEST_CASE("Both: where both say so, nested either way", "[cpu][mask]") {
   const Both<Causal, Document> causal_document{{}, document};
   check_report(strobe::check_mask_shapes(causal_document));
   check_report(strobe::check_mask_shapes(Both<Document, Causal>{document, {}}));
+  check_report(strobe::check_mask_shapes(Both<Causal, Document>{{}, {of.data(), 0, true}}));
   check_report(strobe::check_mask_shapes(Both<Full, Full>{}));
 
   // Window and SinkWindow have both holes: the walk must leave out only what both leave out.
