@@ -6,8 +6,8 @@
       merge raw files into benchmarks/results/<date>-<gpu>.json, the later file wins; then as --from
   report.py --from RESULT.json [--reference FILE]
       write docs/benchmarks.md and docs/images/benchmarks-*.svg
-  report.py --compare OLD.json NEW.json [--tolerance 0.05]
-      exit 1 if a cell of strobe got slower or is gone
+  report.py --compare OLD.json NEW.json [--tolerance 0.05] [--subset]
+      exit 1 if a cell of strobe got slower or is gone; --subset: a quick run may have fewer cells
   report.py --check-links README.md [..]
       exit 1 if a link's anchor does not exist
 
@@ -39,6 +39,7 @@ def arguments():
     parser.add_argument("--no-charts", action="store_true", help="a page without charts")
     parser.add_argument("--compare", nargs=2, type=pathlib.Path, metavar=("OLD", "NEW"))
     parser.add_argument("--tolerance", type=float, default=0.05, help="0.05: five per cent")
+    parser.add_argument("--subset", action="store_true", help="NEW may have fewer cells than OLD")
     parser.add_argument("--check-links", nargs="+", type=pathlib.Path, metavar="PAGE")
     options = parser.parse_args()
     if sum(map(bool, (options.strobe or options.peers, options.stored, options.compare, options.check_links))) != 1:
@@ -76,7 +77,7 @@ def main():
     try:
         if options.compare:
             old, new = map(read.read_stored, options.compare)
-            return compare.report(old, new, *options.compare, options.tolerance)
+            return compare.report(old, new, *options.compare, options.tolerance, options.subset)
         if options.check_links:
             wrong = [line for path in options.check_links for line in links.broken(path)]
             print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)

@@ -622,6 +622,10 @@ class Comparing(Files):
         code, text = self.compare(lambda data: data["rows"].remove(self.row(data, PAGED)))
         self.assertEqual(code, 1)
         self.assertIn(f"gone: 1\n  {PAGED}", text)
+        code, text = self.compare(lambda data: data["rows"].remove(self.row(data, PAGED)), "--subset")
+        self.assertEqual(code, 0)
+        self.assertNotIn(PAGED, text)
+        self.assertEqual(self.compare(lambda data: data.update(rows=[]), "--subset")[0], 2)  # nothing compares
         added = DECODE.replace("B:8", "B:16")
         code, text = self.compare(lambda data: data["rows"].append({**self.row(data, DECODE), "name": added}))
         self.assertEqual(code, 0)
