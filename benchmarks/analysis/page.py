@@ -239,7 +239,7 @@ def _units(some):
 def _stalls(some):
     seen = [reason for reason in ncu.STALL_REASONS if any(reason in shape.stalls for shape in some)]
     if not seen:
-        return f"*Not available*: no stall counter could be read."
+        return "*Not available*: no stall counter could be read."
     mean = lambda reason: sum(shape.stalls.get(reason, 0) for shape in some) / len(some)
     seen.sort(key=lambda reason: (-round(mean(reason), 6), reason))
     rows = [[f"`{reason}`", STALLS[reason], *(percent(shape.stalls.get(reason)) for shape in some)] for reason in seen]
@@ -388,18 +388,22 @@ def text(run, source, page, image, root):
     some = shapes_of(run)
     relative = lambda path: pathlib.PurePath(os.path.relpath(path, page.parent)).as_posix()
     resolved, root = pathlib.Path(source).resolve(), root.resolve()
-    result = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else resolved.name
+    inside = resolved.is_relative_to(root)
+    result = resolved.relative_to(root).as_posix() if inside else resolved.name
     of = lambda kernel: [shape for shape in some if shape.case.kind == kernel]
     kernels = [kernel for kernel in KERNELS if of(kernel)]
     context = run["context"]
-    chart = (
-        f"![Left: TFLOP/s over FLOP per byte with the ceilings. Right: how busy each unit is, model and counter]({relative(image)})\n\n"
-        "Left, the roofline: a filled point counts bytes of HBM, a hollow one bytes of L2. Right: filled points are counters, hollow ones the model.\n"
-    )
+    chart = ""
+    if image:
+        alt = "Left: TFLOP/s over FLOP per byte, with the ceilings. Right: how busy each unit is, by model and by counter"
+        chart = f"""![{alt}]({relative(image)})
+
+Left, the roofline: a filled point counts bytes of HBM, a hollow one bytes of L2. Right: a filled point is the counter, a hollow one the model.
+"""
     template = string.Template((pathlib.Path(__file__).parent / "page.md").read_text(encoding="utf-8"))
     filled = template.substitute(
         result=result,
-        result_link=relative(resolved),
+        result_link=relative(resolved) if inside else result,
         gpu=context["gpu"],
         driver=context["driver"],
         cuda=context["cuda"],
@@ -408,7 +412,7 @@ def text(run, source, page, image, root):
         threshold=percent(SATURATED),
         answer="\n\n".join(_answer(kernel, of(kernel)) for kernel in kernels),
         verdicts=_verdicts(some),
-        chart=chart if image else "",
+        chart=chart,
         kernels="\n\n".join(_kernel(kernel, of(kernel)) for kernel in kernels),
         occupancy=_occupancy(run, some),
         element=model.ELEMENT,
