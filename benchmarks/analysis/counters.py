@@ -191,14 +191,15 @@ class Profiler:
             self.say(self.blocked)
             fail(wanted, self.blocked)
             return found, missing
-        if launch is None and said != "time was up":
-            refused = self._named(said, wanted)
-            if refused and len(refused) < len(wanted):
-                self.say(f"ncu knows no {', '.join(refused)}: asking again without")
-                self.unknown.update({metric: "unknown to this ncu or GPU" for metric in refused})
-                missing.update(self.unknown)
-                wanted = [metric for metric in wanted if metric not in refused]
-                launch, said = self._ask(shape, wanted)
+        for _ in range(8):  # ncu may name one at a time
+            refused = self._named(said, wanted) if launch is None else []
+            if not refused or len(refused) == len(wanted):
+                break
+            self.say(f"ncu knows no {', '.join(refused)}: asking again without")
+            self.unknown.update({metric: "unknown to this ncu or GPU" for metric in refused})
+            missing.update(self.unknown)
+            wanted = [metric for metric in wanted if metric not in refused]
+            launch, said = self._ask(shape, wanted)
         if launch is not None:
             take(launch, wanted)
         elif said == "time was up":

@@ -188,8 +188,9 @@ def resident(run, resources):
     warps = resources["threads"] // 32
     # Registers are handed out to warps, 256 at a time.
     by_registers = device["registers_per_sm"] // (_ceil(resources["registers"] * 32, 256) * 256 * warps)
-    shared = resources["static_shared_bytes"] + resources["dynamic_shared_bytes"]
-    by_shared = device["shared_bytes_per_sm"] // (shared + device["reserved_shared_bytes_per_block"])
+    # strobe's kernels have no static shared memory of their own; a binary may count the reserved bytes there.
+    besides = max(resources["static_shared_bytes"], device["reserved_shared_bytes_per_block"])
+    by_shared = device["shared_bytes_per_sm"] // (resources["dynamic_shared_bytes"] + besides)
     return {
         "registers": by_registers,
         "shared memory": by_shared,

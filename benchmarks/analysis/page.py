@@ -140,7 +140,8 @@ def _answer(kernel, some):
         text = f"{title} *Not available*: no counter of any unit could be read."
         if modelled:
             units = sorted({UNITS[unit] for unit, _ in modelled})
-            text += f" By the model alone it would be {' or '.join(units)} ({_range([share for _, share in modelled])}, *modelled*)."
+            shares = _range([share for _, share in modelled])
+            text += f" By the model alone it would be {' or '.join(units)} ({shares}, *modelled*)."
         return text
     by_unit = {}
     for _, unit, share in found:
@@ -166,8 +167,8 @@ def _answer(kernel, some):
             by_reason.setdefault(reason, []).append(share)
         reason, shares = max(by_reason.items(), key=lambda item: (len(item[1]), max(item[1])))
         text += (
-            f" A warp waits most often for {STALLS[reason]} (`{reason}`): the largest stall in {len(shares)} of {len(stalls)} shapes, "
-            f"{_range(shares)} of a warp's time (*measured*)."
+            f" A warp waits most often for {STALLS[reason]} (`{reason}`): the largest stall in {len(shares)} of {len(stalls)} "
+            f"shapes, {_range(shares)} of a warp's time (*measured*)."
         )
     agree = [shape for shape, unit, _ in found if (top := shape.busiest(shape.model)) and top[0] == unit]
     return text + f" The model names the same unit in {len(agree)} of {len(found)} shapes."
@@ -250,7 +251,8 @@ def _conflicts(some):
     name = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
     rows = []
     for shape in some:
-        all_of_them, loads, stores = (shape.counters.get(name + suffix) for suffix in (".sum", "_op_ld.sum", "_op_st.sum"))
+        suffixes = (".sum", "_op_ld.sum", "_op_st.sum")
+        all_of_them, loads, stores = (shape.counters.get(name + suffix) for suffix in suffixes)
         wavefronts = shape.counters.get("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
         whole = lambda x: _or_not(x, lambda x: f"{x:,.0f}".replace(",", "\u2009"))
         rows.append(
@@ -271,7 +273,8 @@ def _conflicts(some):
 def _memory(some):
     rows = []
     for shape in some:
-        read, written, l2 = (shape.counters.get(key) for key in ("dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_bytes.sum"))
+        names = ("dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_bytes.sum")
+        read, written, l2 = (shape.counters.get(name) for name in names)
         both = read + written if read is not None and written is not None else None
         rows.append(
             [
@@ -293,11 +296,13 @@ def _kernel(kernel, some):
     return f"""<a id="{kernel}"></a>
 ## {KERNELS[kernel]}
 
-Times. "profiled" is the launch that the counters come from. "products done / visible" says how much more than the visible pairs the tiles hold.
+Times. "profiled" is the launch that the counters come from. "products done / visible" says how much more than the visible pairs the
+tiles hold.
 
 {_times(kernel, some)}
 
-How busy each unit is, *modelled* / *measured*: its time at its ceiling over the measured time / its counter. The highest counter is bold.
+How busy each unit is, *modelled* / *measured*: its time at its ceiling over the measured time / its counter. The highest counter is
+bold.
 
 {_units(some)}
 
@@ -309,7 +314,8 @@ Bank conflicts in shared memory. A wavefront is one turn of up to {model.SHARED_
 
 {_conflicts(some)}
 
-Bytes that moved, in MB. HBM writes may still sit in L2 when the launch ends, so the counter can be below the model. The L2 counter also counts what comes from HBM.
+Bytes that moved, in MB. HBM writes may still sit in L2 when the launch ends, so the counter can be below the model. The L2 counter
+also counts what comes from HBM.
 
 {_memory(some)}"""
 
@@ -321,6 +327,9 @@ def _occupancy(run, some):
         limits = model.resident(run, r)
         fewest = min(limits.values())
         by = " and ".join(name for name, blocks in limits.items() if blocks == fewest)
+        if fewest != r["blocks_per_sm"]:  # then the runtime counts something else besides
+            by = NOT_AVAILABLE
+        active = shape.counters.get("sm__warps_active" + ncu.ACTIVE)
         held = r["blocks_per_sm"] * r["threads"] / run["device"]["max_threads_per_sm"]
         rows.append(
             [
@@ -334,13 +343,13 @@ def _occupancy(run, some):
                 r["blocks_per_sm"],
                 by,
                 percent(held),
-                percent(shape.counters["sm__warps_active" + ncu.ACTIVE] / 100 if "sm__warps_active" + ncu.ACTIVE in shape.counters else None),
+                percent(None if active is None else active / 100),
                 r["blocks"],
-                f"{r['binary_version'] / 10:g}",
+                f"{r['binary_version'] / 10:.1f}",
             ]
         )
-    heads = ["<kernel", "<shape", "tile, rows x keys", "warps, rows x keys", "registers", "spilled bytes", "shared bytes a block", "blocks an SM"]
-    heads += ["<limited by (modelled)", "occupancy", "warps active (measured)", "blocks launched", "built for"]
+    heads = ["<kernel", "<shape", "tile, rows x keys", "warps, rows x keys", "registers", "spilled bytes", "shared bytes a block"]
+    heads += ["blocks an SM", "<limited by (modelled)", "occupancy", "warps active (measured)", "blocks launched", "built for"]
     return table(heads, rows) + "\n\nFigures without a label in this table are *measured*: the runtime's answers."
 
 
@@ -355,7 +364,8 @@ def _ceilings(some):
     mhz, label, why = model.clock(shape.run, shape.stored)
     return (
         table(["<unit", "ceiling", "<label", "<where it comes from"], rows)
-        + f"\n\nThis is for {shape.name}, at {mhz:.0f} MHz (*{label}*: {why}). Ceilings that follow the clock differ a little from shape to shape."
+        + f"\n\nThis is for {shape.name}, at {mhz:.0f} MHz (*{label}*: {why}). "
+        + "Ceilings that follow the clock differ a little from shape to shape."
     )
 
 
@@ -398,7 +408,8 @@ def text(run, source, page, image, root):
         alt = "Left: TFLOP/s over FLOP per byte, with the ceilings. Right: how busy each unit is, by model and by counter"
         chart = f"""![{alt}]({relative(image)})
 
-Left, the roofline: a filled point counts bytes of HBM, a hollow one bytes of L2. Right: a filled point is the counter, a hollow one the model.
+Left, the roofline: a filled point counts bytes of HBM, a hollow one bytes of L2, both *measured* where the counter could be read,
+*modelled* elsewhere. Right: a filled point is the counter (*measured*), a hollow one the model.
 """
     template = string.Template((pathlib.Path(__file__).parent / "page.md").read_text(encoding="utf-8"))
     filled = template.substitute(

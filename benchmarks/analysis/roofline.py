@@ -35,16 +35,18 @@ def _roofline(axis, shapes):
         flat.append((4 * dim * first["mufu"].rate / 1e6, f"MUFU at D {dim} ({first['mufu'].label})"))
     for speed, text in flat:
         axis.axhline(speed, color="#999999", linewidth=1, linestyle="--")
-        axis.annotate(text, (high, speed), xytext=(-2, 2), textcoords="offset points", ha="right", fontsize=7)
+        behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.5}
+        axis.annotate(text, (high, speed), xytext=(-2, 3), textcoords="offset points", ha="right", fontsize=7, bbox=behind)
     top = max([speed for speed, _ in flat] + [point[2] for point in points] + [1])
     for unit, line in (("hbm", "-"), ("l2", ":")):
         ceiling = first[unit]
         if ceiling.rate:
-            bytes_a_second = ceiling.rate / 1e6  # TB/s
-            end = min(high, top / bytes_a_second)
-            axis.plot([low, max(end, low)], [low * bytes_a_second, max(end, low) * bytes_a_second], color="#444444", linewidth=1.2, linestyle=line)
-            at = (low, low * bytes_a_second)
-            axis.annotate(f"{UNITS[unit]}, {bytes_a_second:.1f} TB/s ({ceiling.label})", at, xytext=(2, 9 if unit == "l2" else -9), textcoords="offset points", fontsize=7)
+            terabytes = ceiling.rate / 1e6  # a second, and TFLOP/s at one FLOP a byte
+            ends = [low, max(min(high, top / terabytes), low)]
+            label = f"{UNITS[unit]}, {terabytes:.1f} TB/s ({ceiling.label})"
+            axis.plot(ends, [x * terabytes for x in ends], color="#444444", linewidth=1.2, linestyle=line, label=label)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(loc="lower right", fontsize=7)
     for i, x, y, filled in points:
         axis.plot([x], [y], linestyle="", markersize=7, **_look(i, filled), zorder=4)
     axis.set_xscale("log")
@@ -57,7 +59,8 @@ def _roofline(axis, shapes):
 
 def _look(i, filled):
     color = COLORS[i % len(COLORS)]
-    return {"marker": MARKERS[i % len(MARKERS)], "color": color, "markeredgecolor": color, "markerfacecolor": color if filled else "none"}
+    marker = {"marker": MARKERS[i % len(MARKERS)], "markerfacecolor": color if filled else "none"}
+    return {"color": color, "markeredgecolor": color, **marker}
 
 
 def _units(axis, shapes, numbers, title):

@@ -63,7 +63,6 @@ Resources decode_resources(const Attention& a, const strobe::Device& device) {
   launch.block_kv = C::block_kv;
   launch.row_warps = RowWarps;
   launch.key_warps = C::teams;
-  launch.slots = C::slots;
   launch.parts = strobe::detail::decode_schedule<Attention>(a.bounds, device).parts;
   launch.compiled_head_dim = C::head_dim;
   return resources_of(

@@ -25,7 +25,6 @@ Resources prefill_resources(const Attention& a) {
   launch.block_kv = C::block_kv;
   launch.row_warps = C::tile.warps;
   launch.key_warps = 1;
-  launch.slots = 4;
   launch.compiled_head_dim = C::head_dim;
   return resources_of(reinterpret_cast<const void*>(&strobe::kernel::prefill_sm80<Attention>),
                       launch);

@@ -34,7 +34,6 @@ Numbers numbers_of(const Resources& r) {
           {"block_kv", l.block_kv},
           {"row_warps", l.row_warps},
           {"key_warps", l.key_warps},
-          {"slots", l.slots},
           {"parts", l.parts},
           {"compiled_head_dim", l.compiled_head_dim},
           {"binary_version", r.binary_version},

@@ -5,15 +5,15 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "../spec.hpp"
 #include "gpu.hpp"
 
 namespace bench {
 
-/// A launch, as strobe makes it for one shape. A block's warps stand in row_warps x key_warps:
-/// those of a row share key tiles, those of a column have key tiles of their own.
+/// A launch, as strobe makes it for one shape. A block's warps are key_warps teams that walk key
+/// tiles of their own; the row_warps of a team share its tiles and split the rows.
 struct Launch {
   const char* kernel = "";  ///< its name in the source
   int64_t blocks = 0;
@@ -22,8 +22,7 @@ struct Launch {
   int block_q = 0;   ///< query rows of a block; decode: packed rows
   int block_kv = 0;  ///< keys of a tile
   int row_warps = 0, key_warps = 0;
-  int slots = 0;  ///< tiles of K and of V that a team of warps keeps in shared memory, together
-  int parts = 1;  ///< the keys are cut into
+  int parts = 1;  ///< that the keys are cut into
   int compiled_head_dim = 0;
 };
 

@@ -44,7 +44,6 @@ PREFILL_RESOURCES = {
     "block_kv": 64,
     "row_warps": 4,
     "key_warps": 1,
-    "slots": 4,
     "parts": 1,
     "compiled_head_dim": 128,
     "binary_version": 90,
@@ -52,7 +51,7 @@ PREFILL_RESOURCES = {
 }
 DECODE_RESOURCES = {
     **PREFILL_RESOURCES,
-    **{"kernel": "decode_sm80", "blocks": 256, "block_q": 16, "block_kv": 32, "row_warps": 1, "key_warps": 4, "slots": 2},
+    **{"kernel": "decode_sm80", "blocks": 256, "block_q": 16, "block_kv": 32, "row_warps": 1, "key_warps": 4},
     **{"parts": 4, "dynamic_shared_bytes": 69632, "blocks_per_sm": 3, "registers": 168},
 }
 
@@ -159,6 +158,13 @@ class Profiling(unittest.TestCase):
             self.assertEqual(set(found) | {name}, set(counters.METRICS))
         self.assertEqual(len(ncu.asked), 3)
 
+    def test_names_that_are_refused_one_at_a_time(self):
+        names = ["lts__t_sectors_op_read.sum", "dram__bytes_read.sum"]
+        ncu = FakeNcu(refused=names)
+        ((found, missing),) = self.counters(ncu)
+        self.assertEqual((sorted(missing), len(ncu.asked)), (sorted(names), 3))
+        self.assertEqual(set(found) | set(names), set(counters.METRICS))
+
     def test_a_refusal_that_names_nothing_costs_its_group(self):
         ncu = FakeNcu(refused=["dram__bytes_read.sum"], error="==ERROR== something is wrong")
         (found, missing), (_, again) = self.counters(ncu, shapes=2)
@@ -252,6 +258,8 @@ class Model(unittest.TestCase):
     def test_what_limits_occupancy(self):
         self.assertEqual(model.resident({"device": DEVICE}, PREFILL_RESOURCES), {"registers": 2, "shared memory": 2, "threads": 16})
         self.assertEqual(model.resident({"device": DEVICE}, DECODE_RESOURCES), {"registers": 3, "shared memory": 3, "threads": 16})
+        two = {**DECODE_RESOURCES, "dynamic_shared_bytes": 115712, "static_shared_bytes": 1024}
+        self.assertEqual(model.resident({"device": DEVICE}, two)["shared memory"], 2)
 
 
 def made_up():
@@ -319,6 +327,13 @@ class Page(unittest.TestCase):
         self.assertIn("a load from L2 or memory (`long_scoreboard`)", text)
         self.assertIn("1\u2009234\u2009567", text)
         self.assertIn("Every counter that was asked for could be read.", text)
+
+    def test_a_limit_that_contradicts_the_runtime_is_not_shown(self):
+        run = made_up()
+        self.assertIn("| registers and shared memory |", self.text(run))
+        for shape in run["shapes"]:
+            shape["resources"]["blocks_per_sm"] = 1
+        self.assertNotIn("| registers and shared memory |", self.text(run))
 
     def test_another_run_another_answer(self):
         run = made_up()
