@@ -28,6 +28,9 @@ constexpr const char* usage = R"(strobe_bench: measures strobe's kernels on the 
   --ceilings FILE  JSON of peers.py; prefill is then also given as a fraction of its matmul
   --json FILE      writes all figures there, and no table to the standard output
   --list           prints the names that would run, and runs nothing
+  --resources      prints what the kernels of these shapes take (registers, shared memory, blocks a
+                   multiprocessor) as JSON, to the file of --json if given, and measures nothing
+  --calls N        only calls each shape N times, for a profiler; the clocks have risen by then
   --benchmark_...  Google Benchmark's own options, --benchmark_filter=REGEX for one
 
 Times are medians in microseconds. Decode: CUDA graphs over several copies of K and V, L2 swept
@@ -37,8 +40,9 @@ before each; prefill: one call a pair of events, below 50 us a graph. Ends with 
 struct Options {
   std::vector<std::string> names;
   Effort effort;
-  bool quick = false, hot = false, list = false;
+  bool quick = false, hot = false, list = false, resources = false;
   int64_t bound = 0;
+  int64_t calls = 0;          // 0: measure
   double matmul_ceiling = 0;  // TFLOPS; 0: unknown
   std::string json;
   std::string command = "strobe_bench";
@@ -72,9 +76,10 @@ Options parse_options(int argc, char** argv) {
       value = option.substr(equals + 1);
       option.resize(equals);
     }
-    const bool is_switch = option == "--quick" || option == "--hot" || option == "--list";
+    const bool is_switch =
+        option == "--quick" || option == "--hot" || option == "--list" || option == "--resources";
     const bool has_value = option == "--grid" || option == "--shape" || option == "--bound" ||
-                           option == "--ceilings" || option == "--json";
+                           option == "--ceilings" || option == "--json" || option == "--calls";
     if (!is_switch && !has_value) refuse("unknown option " + option + "; --help lists them all");
     if (is_switch && attached) refuse(option + " takes no value");
     if (has_value && !attached) {
@@ -84,6 +89,7 @@ Options parse_options(int argc, char** argv) {
     if (option == "--quick") o.quick = true;
     if (option == "--hot") o.hot = true;
     if (option == "--list") o.list = true;
+    if (option == "--resources") o.resources = true;
     if (option == "--grid") grids.push_back(value);
     if (option == "--shape") shapes.push_back(value);
     if (option == "--json") o.json = value;
@@ -94,6 +100,11 @@ Options parse_options(int argc, char** argv) {
         refuse("--bound is '" + value + "'; it must be an integer from 1 to " +
                std::to_string(most));
     }
+    if (option == "--calls") {
+      o.calls = bench::detail::number_of(value);
+      if (o.calls < 1 || o.calls > 1000)
+        refuse("--calls is '" + value + "'; it must be an integer from 1 to 1000");
+    }
     if (option == "--ceilings") {
       o.matmul_ceiling = matmul_ceiling(contents(value));
       if (!(o.matmul_ceiling > 0)) refuse(value + " has no ceiling/matmul entry with TFLOPS");
@@ -103,6 +114,7 @@ Options parse_options(int argc, char** argv) {
     o.command += " " + option;
     if (has_value) o.command += " " + (is_file ? value.substr(value.rfind('/') + 1) : value);
   }
+  if (o.resources && o.calls > 0) refuse("--resources and --calls exclude each other");
   if (o.quick) o.effort = quick_effort;
   for (const std::string& shape : shapes) {
     if (!measured_here(shape)) refuse(shape + ": peers.py measures this one");
@@ -113,6 +125,13 @@ Options parse_options(int argc, char** argv) {
     for (const std::string& name : cells_of(grid, o.quick))
       if (measured_here(name)) o.names.push_back(name);
   return o;
+}
+
+bool is_attention(const Spec& s) { return s.kind == Kind::prefill || s.kind == Kind::decode; }
+
+Prepared prepare(Gpu& gpu, const Spec& s, int copies, int64_t kv_bound) {
+  if (s.kind == Kind::decode) return prepare_decode(gpu, s, copies, kv_bound);
+  return s.type == "fp16" ? prepare_prefill_fp16(gpu, s) : prepare_prefill_bf16(gpu, s);
 }
 
 /// What a cell asks of Gpu::normals().
@@ -197,8 +216,7 @@ class Session {
   }
 
   void measure_prefill(benchmark::State& state, const Spec& spec) {
-    const Prepared prepared =
-        spec.type == "fp16" ? prepare_prefill_fp16(gpu_, spec) : prepare_prefill_bf16(gpu_, spec);
+    const Prepared prepared = prepare(gpu_, spec, 1, 0);
     check_result(spec, prepared);
     const double median = report(state, warm_samples(gpu_, prepared.call, options_.effort));
     state.SetLabel(prepared.kernel);
@@ -211,7 +229,7 @@ class Session {
     const double bytes = kv_bytes(spec);
     const Rotation rotation_of_cell = rotation(bytes);
     const int copies = options_.hot ? 1 : rotation_of_cell.copies, calls = rotation_of_cell.calls;
-    const Prepared prepared = prepare_decode(gpu_, spec, copies, options_.bound);
+    const Prepared prepared = prepare(gpu_, spec, copies, options_.bound);
     check_result(spec, prepared);
     const double median = report(
         state, graph_samples(gpu_, calls, prepared.call, options_.effort.replays, !options_.hot));
@@ -260,25 +278,45 @@ std::string driver_version() {
   return "for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-void describe(const Options& options, const strobe::Device& device) {
+/// What a file of figures says about its run.
+Facts facts(const Options& options, const strobe::Device& device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device.ordinal), "cudaGetDeviceProperties");
   int runtime = 0;
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  const auto add = [](const char* key, const std::string& value) {
-    benchmark::AddCustomContext(key, value);
+  const auto dotted = [](int whole, int part) {
+    return std::to_string(whole) + "." + std::to_string(part);
   };
-  add("program", "strobe_bench");
-  add("command", options.command);
-  add("strobe_version", std::to_string(STROBE_VERSION_MAJOR) + "." +
-                            std::to_string(STROBE_VERSION_MINOR) + "." +
-                            std::to_string(STROBE_VERSION_PATCH));
-  add("gpu", properties.name);
-  add("compute_capability",
-      std::to_string(properties.major) + "." + std::to_string(properties.minor));
-  add("sm_count", std::to_string(device.sm_count));
-  add("driver", driver_version());
-  add("cuda", std::to_string(runtime / 1000) + "." + std::to_string(runtime % 1000 / 10));
+  return {{"program", "strobe_bench"},
+          {"command", options.command},
+          {"strobe_version", dotted(STROBE_VERSION_MAJOR, STROBE_VERSION_MINOR) + "." +
+                                 std::to_string(STROBE_VERSION_PATCH)},
+          {"gpu", properties.name},
+          {"compute_capability", dotted(properties.major, properties.minor)},
+          {"sm_count", std::to_string(device.sm_count)},
+          {"driver", driver_version()},
+          {"cuda", dotted(runtime / 1000, runtime % 1000 / 10)}};
+}
+
+/// --resources and --calls: the shapes are prepared, and not measured.
+int prepare_only(const Options& options) {
+  Gpu gpu(0);
+  if (options.calls > 0) warm_up(gpu);
+  std::vector<std::pair<std::string, Resources>> shapes;
+  for (const std::string& name : options.names) {
+    const Spec spec = parse(name);
+    if (!is_attention(spec)) refuse(name + ": --resources and --calls take prefill and decode");
+    const Prepared prepared = prepare(gpu, spec, 1, options.bound);
+    shapes.emplace_back(name, prepared.resources);
+    for (int64_t i = 0; i < options.calls; ++i) prepared.call(int(i));
+    check(cudaStreamSynchronize(gpu.stream), "cudaStreamSynchronize");
+  }
+  if (!options.resources) return 0;
+  const std::string json = resources_json(gpu, facts(options, gpu.device), shapes);
+  if (options.json.empty()) return std::fputs(json.c_str(), stdout) < 0 ? 1 : 0;
+  std::ofstream file(options.json);
+  if (!(file << json << std::flush)) refuse("cannot write " + options.json);
+  return 0;
 }
 
 /// With --json the file has everything and the standard error the progress.
@@ -292,6 +330,7 @@ int run(const Options& options) {
     for (const std::string& name : options.names) std::puts(name.c_str());
     return 0;
   }
+  if (options.resources || options.calls > 0) return prepare_only(options);
   std::vector<std::string> arguments{"strobe_bench"};
   if (!options.json.empty()) {
     arguments.push_back("--benchmark_out=" + options.json);
@@ -306,7 +345,8 @@ int run(const Options& options) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv.data())) return 1;
 
   Session session(options);
-  describe(options, session.device());
+  for (const auto& [key, value] : facts(options, session.device()))
+    benchmark::AddCustomContext(key, value);
   for (const std::string& name : options.names)
     benchmark::RegisterBenchmark(name.c_str(),
                                  [&](benchmark::State& state) { session.run(state, name); })

@@ -5,6 +5,7 @@
 
 #include "../spec.hpp"
 #include "gpu.hpp"
+#include "resources.hpp"
 
 namespace bench {
 
@@ -12,6 +13,7 @@ namespace bench {
 struct Prepared {
   Call call;                    ///< decode: call i uses copy i of K and V, round and round
   std::string kernel;           ///< strobe's sentence about it
+  Resources resources;          ///< of the kernel it launches
   void* output = nullptr;       ///< poisoned
   size_t output_count = 0;      ///< 16-bit values
   const void* cache = nullptr;  ///< decode: the first copy of K and V, the others behind it

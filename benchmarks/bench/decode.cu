@@ -47,6 +47,28 @@ Paged<__half> source(const Paged<__half>&, const Spec& s, const __half* k, const
           int(s.page)};
 }
 
+template <class Attention, int RowWarps>
+Resources decode_resources(const Attention& a, const strobe::Device& device) {
+  using C = strobe::kernel::DecodeSm80<Attention, RowWarps>;
+  const int64_t blocks = strobe::detail::decode_blocks<Attention>(a.bounds, device);
+  const int resident = strobe::DecodeSchedule::resident_blocks(
+      blocks, strobe::detail::decode_machine<Attention, RowWarps>(device));
+  Launch launch;
+  launch.kernel = "decode_sm80";
+  launch.blocks = blocks;
+  launch.threads = C::threads;
+  launch.dynamic_shared_bytes =
+      strobe::detail::decode_shared_bytes<Attention, RowWarps>(device, resident);
+  launch.block_q = C::rows;
+  launch.block_kv = C::block_kv;
+  launch.row_warps = RowWarps;
+  launch.key_warps = C::teams;
+  launch.parts = strobe::detail::decode_schedule<Attention>(a.bounds, device).parts;
+  launch.compiled_head_dim = C::head_dim;
+  return resources_of(
+      reinterpret_cast<const void*>(&strobe::kernel::decode_sm80<Attention, RowWarps>), launch);
+}
+
 template <int HeadDim, class Kv, class Policy, class Mask>
 Prepared prepare(Gpu& gpu, const Spec& s, int copies, int64_t kv_bound) {
   const size_t q_count = size_t(s.batch * s.q_len * s.q_heads * s.head_dim);
@@ -85,6 +107,9 @@ Prepared prepare(Gpu& gpu, const Spec& s, int copies, int64_t kv_bound) {
   const strobe::KernelChoice choice = strobe::decode_kernel(a, gpu.device);
   check(choice.status);
   prepared.kernel = choice.text;
+  prepared.resources = strobe::detail::decode_row_warps(a.bounds) == 1
+                           ? decode_resources<decltype(a), 1>(a, gpu.device)
+                           : decode_resources<decltype(a), 4>(a, gpu.device);
   prepared.call = [a, of_copy, copies, workspace, &gpu](int i) {
     auto call = a;
     call.kv = of_copy(i % copies);

@@ -13,6 +13,23 @@
 namespace bench {
 namespace detail {
 
+template <class Attention>
+Resources prefill_resources(const Attention& a) {
+  using C = strobe::kernel::PrefillSm80<Attention>;
+  Launch launch;
+  launch.kernel = "prefill_sm80";
+  launch.blocks = strobe::PrefillSchedule::blocks(a.bounds, C::block_q);
+  launch.threads = C::threads;
+  launch.dynamic_shared_bytes = C::shared_bytes;
+  launch.block_q = C::block_q;
+  launch.block_kv = C::block_kv;
+  launch.row_warps = C::tile.warps;
+  launch.key_warps = 1;
+  launch.compiled_head_dim = C::head_dim;
+  return resources_of(reinterpret_cast<const void*>(&strobe::kernel::prefill_sm80<Attention>),
+                      launch);
+}
+
 template <class T, int HeadDim, class Mask, class Score>
 Prepared prepare_prefill(Gpu& gpu, const Spec& s, const Mask& mask, const Score& score) {
   const size_t q_count = size_t(s.batch * s.q_len * s.q_heads * s.head_dim),
@@ -41,6 +58,7 @@ Prepared prepare_prefill(Gpu& gpu, const Spec& s, const Mask& mask, const Score&
   const strobe::KernelChoice choice = strobe::prefill_kernel(a, gpu.device);
   check(choice.status);
   prepared.kernel = choice.text;
+  prepared.resources = prefill_resources(a);
   prepared.call = [a, workspace, &gpu](int) {
     check(strobe::prefill(a, gpu.device, workspace, gpu.stream));
   };

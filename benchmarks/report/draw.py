@@ -26,7 +26,7 @@ def _short(y, _=None):
     return f"{y / 1e6:g}M" if y >= 1e6 else f"{y / 1e3:g}k" if y >= 1e4 else f"{y:g}"
 
 
-def _style(pyplot):
+def style(pyplot):
     pyplot.rcdefaults()
     pyplot.rcParams.update(
         {
@@ -63,8 +63,13 @@ def draw(chart, path):
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    _style(pyplot)
+    style(pyplot)
     (_draw_intervals if chart.lines else _draw_lines)(pyplot, chart)
+    save(pyplot, path)
+
+
+def save(pyplot, path):
+    """The current figure as a small SVG file that depends on nothing but what is drawn."""
     text = io.StringIO()
     pyplot.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     pyplot.close("all")
