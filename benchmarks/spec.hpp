@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a benchmark measures, and its name, which says all of it and can be given back on the
-// command line. No CUDA. peers.py has the same grammar; tests/data/benchmark_names.txt holds both
-// to it.
+// command line. No CUDA. spec.py is its twin in Python; tests/data/benchmark_names.txt holds both
+// to one grammar.
 //
 //   prefill/{fp16,bf16}/B:/Hq:/Hkv:/Sq:/Sk:/D:/causal:{0,1}
 //     [/mask:{window,prefix,document}<N>] [/score:{alibi,softcap}]

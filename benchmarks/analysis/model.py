@@ -6,6 +6,8 @@ Amounts follow from the shape and from the tiles of the kernel that runs it (str
 
 import dataclasses
 
+import spec
+
 from . import counters as ncu
 
 UNITS = {
@@ -43,7 +45,7 @@ class Work:
     """Amounts over a whole launch. Units of UNITS: the same key, counted in its own unit."""
 
     tiles: int  # pairs of a query block and a key tile
-    visible_flop: float  # the custom count: 4 D for each visible pair, half of all pairs if causal
+    visible_flop: float  # as everywhere: 4 D for each visible pair, half of all pairs if causal
     tensor: float  # FLOP of the tiles as they are multiplied
     mufu: float  # exponentials
     fma: float  # lanes
@@ -78,15 +80,10 @@ def work(case, resources):
     if case.kind == "prefill":
         blocks = case.batch * case.q_heads * _ceil(case.q_len, block_q)
         tiles = case.batch * case.q_heads * key_tiles(case, block_q, block_kv)
-        pairs = case.q_len * case.kv_len
-        if case.causal:
-            offset = case.kv_len - case.q_len
-            pairs = pairs / 2 if offset == 0 else sum(max(offset + i + 1, 0) for i in range(case.q_len))
     else:
         row_blocks = case.batch * case.kv_heads * _ceil(case.q_len * case.q_heads // case.kv_heads, block_q)
         blocks = row_blocks * resources["parts"]
         tiles = row_blocks * _ceil(case.kv_len, block_kv)
-        pairs = case.q_len * case.kv_len
     rows = case.batch * case.q_heads * case.q_len
     logits = tiles * block_q * block_kv
     kv_tile = block_kv * 2 * width * ELEMENT
@@ -95,21 +92,21 @@ def work(case, resources):
     fma, alu = FMA_OF_A_LOGIT * logits, ALU_OF_A_LOGIT * logits
     shared_read = tiles * (row_warps * kv_tile + block_q * width * ELEMENT)
     shared_written = tiles * kv_tile + blocks * block_q * width * ELEMENT
-    outputs = rows * case.dim * ELEMENT + (4 * rows if case.kind == "prefill" else 0)  # O, and LSE of prefill
-    queries = rows * case.dim * ELEMENT * (resources["parts"] if case.kind == "decode" else 1)
+    outputs = rows * case.head_dim * ELEMENT + (4 * rows if case.kind == "prefill" else 0)  # O, and LSE of prefill
+    queries = rows * case.head_dim * ELEMENT * (resources["parts"] if case.kind == "decode" else 1)
     partials = rows * resources["parts"] * (width + 2) * 4 if resources["parts"] > 1 else 0
-    cache = 2 * case.batch * case.kv_heads * case.kv_len * case.dim * ELEMENT
+    cache = spec.kv_bytes(case)
     return Work(
         tiles=tiles,
-        visible_flop=4 * case.batch * case.q_heads * pairs * case.dim,
+        visible_flop=spec.flop(case),
         tensor=tensor,
         mufu=mufu,
         fma=fma,
         alu=alu,
         issue=tensor / 4096 + shared_read / 512 + (mufu + fma + alu) / 32,
         shared=shared_read + shared_written,
-        l2=tiles * block_kv * 2 * case.dim * ELEMENT + queries + outputs + 2 * partials,
-        hbm=cache + rows * case.dim * ELEMENT + outputs + partials,
+        l2=tiles * block_kv * 2 * case.head_dim * ELEMENT + queries + outputs + 2 * partials,
+        hbm=cache + rows * case.head_dim * ELEMENT + outputs + partials,
         shared_read=shared_read,
     )
 

@@ -72,8 +72,8 @@ def read(path):
 
 def short(case):
     if case.kind == "prefill":
-        return f"D {case.dim}, S {case.kv_len}, {case.variant}"
-    return f"{case.heads} heads, D {case.dim}, B {case.batch}, {case.kv_len} keys, {case.cache}"
+        return f"D {case.head_dim}, S {case.kv_len}, {case.variant}"
+    return f"{case.heads} heads, D {case.head_dim}, B {case.batch}, {case.kv_len} keys, {case.cache}"
 
 
 class Shape:

@@ -31,7 +31,7 @@ def _roofline(axis, shapes):
         flat.append((first["tensor"].rate / 1e6, f"tensor pipe, mma.sync ({first['tensor'].label})"))
     if first["fma"].rate:
         flat.append((2 * first["fma"].rate / 1e6, f"FMA pipe ({first['fma'].label})"))
-    for dim in sorted({shape.case.dim for shape in shapes if shape.case.kind == "prefill"}):
+    for dim in sorted({shape.case.head_dim for shape in shapes if shape.case.kind == "prefill"}):
         flat.append((4 * dim * first["mufu"].rate / 1e6, f"MUFU at D {dim} ({first['mufu'].label})"))
     for speed, text in flat:
         axis.axhline(speed, color="#999999", linewidth=1, linestyle="--")

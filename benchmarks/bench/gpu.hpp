@@ -45,8 +45,8 @@ class Buffer {
 };
 
 /// How much is measured: figures to publish, or a first look. Short bursts with a pause before
-/// each, because a GPU kept busy with matrix products for longer sinks to its power limit (an H200
-/// within 0.1 s, from 750 to 650 TFLOP/s).
+/// each, because a GPU kept busy sinks to its power limit: an H200's 8192^3 matrix product had a
+/// median of 665 TFLOP/s over 0.15 s and of 767 over 0.03 s (2026-11-30).
 struct Effort {
   int replays = 9;         ///< of a graph, for decode
   int least_samples = 10;  ///< for everything else: at least these, and at least the seconds

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What benchmarks/report.py is made of. Read in this order:
 
-cases      a benchmark's name, taken apart, and the grid it belongs to
+cases      a benchmark's name, taken apart by spec.py beside this folder, and the table it belongs to
 providers  who can be measured: labels and colors
 read       raw files in, one stored result out; every check of the input
 tables     numbers and Markdown tables

@@ -91,19 +91,19 @@ def _prefill(results, name, alt, title, across):
 def _decode(results, name, alt, label, y, limit, **more):
     """A row of panels for each heads and head dim, a column a batch; y as in _lines, limit a function of the case."""
     some, panels = results.grid("decode"), []
-    for part in _split(some, "dim", "q_heads", "kv_heads", "batch"):
+    for part in _split(some, "head_dim", "q_heads", "kv_heads", "batch"):
         series = _lines(results, part, lambda case: case.kv_len, y)
         points = sorted((case.kv_len, limit(case)) for case in part if results.floor_us(case))
         if points:
             series.append(Series(FLOOR_LABEL, LIMIT, points, dashed=True))
-        panels.append(Panel(f"{part[0].heads} heads, D {part[0].dim}, batch {part[0].batch}", series))
+        panels.append(Panel(f"{part[0].heads} heads, D {part[0].head_dim}, batch {part[0].batch}", series))
     return Chart(name, alt, panels, _columns(some, "batch"), "keys in the cache", label, **more)
 
 
 def _tokens(results):
     """strobe at each batch, and the best peer of each cell."""
     panels = []
-    for part in _split(results.grid("decode"), "dim", "q_heads", "kv_heads"):
+    for part in _split(results.grid("decode"), "head_dim", "q_heads", "kv_heads"):
         series, texts = [], []
         for line in _split(part, "batch"):
             points = lambda time: sorted((case.kv_len, case.batch / us * 1e6) for case in line if (us := time(case)))
@@ -114,7 +114,7 @@ def _tokens(results):
                 texts.append((*strobe[0], f"batch {line[0].batch}"))
             if floor := points(results.floor_us):
                 series.append(Series(FLOOR_LABEL, LIMIT, floor, dashed=True))
-        panels.append(Panel(f"{part[0].heads} heads, D {part[0].dim}", series, texts))
+        panels.append(Panel(f"{part[0].heads} heads, D {part[0].head_dim}", series, texts))
     alt = "Decode: tokens a second of one attention layer against context"
     return Chart("decode-tokens", alt, panels, 2, "keys in the cache", "tokens a second, one attention layer", log_y=True)
 
@@ -142,7 +142,7 @@ def chart_list(results):
     charts = [
         _ratios(results),
         _prefill(results, "prefill", "Prefill: TFLOP/s against sequence length",
-                 lambda case: f"D {case.dim}, {case.variant}", "dim"),
+                 lambda case: f"D {case.head_dim}, {case.variant}", "head_dim"),
         _prefill(results, "twelve-heads", "Prefill with 12 heads of 64: TFLOP/s against sequence length",
                  lambda case: f"batch {case.batch}, {case.variant}", "batch"),
         _decode(results, "decode", "Decode: time against context", "microseconds",

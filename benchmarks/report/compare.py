@@ -11,7 +11,7 @@ from .read import InputError
 
 def compare(old, new):
     """(lines: (name, old, new, slowdown, basis), not comparable, gone, added). slowdown 0.1: ten per cent slower."""
-    own = lambda results: [case for case in results.cases if case.kind != "ceiling" and results.get(case)]
+    own = lambda results: [case for case in results.cases if not case.is_ceiling and results.get(case)]
     same_gpu = old.context["gpu"] == new.context["gpu"]
     lines, not_comparable = [], []
     gone = [case.name for case in own(old) if not new.get(case)]

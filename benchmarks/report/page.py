@@ -16,7 +16,7 @@ NOTHING = "Nothing was measured here in this run."
 def _prefill(results, name):
     lead = {
         "prefill": {
-            "D": lambda case: case.dim,
+            "D": lambda case: case.head_dim,
             "<mask": lambda case: case.variant,
             "tokens": lambda case: case.q_len,
             "batch": lambda case: case.batch,
@@ -26,7 +26,7 @@ def _prefill(results, name):
             "<mask": lambda case: case.variant,
             "tokens": lambda case: case.q_len,
         },
-        "variants": {"D": lambda case: case.dim, "<mask and score": lambda case: case.variant},
+        "variants": {"D": lambda case: case.head_dim, "<mask and score": lambda case: case.variant},
     }[name]
     some = results.grid(name)
     metric = "median_us" if name == "twelve-heads" else "TFLOPS"
@@ -40,7 +40,7 @@ def _decode(results):
 
     lead = {
         "<heads": lambda case: case.heads,
-        "D": lambda case: case.dim,
+        "D": lambda case: case.head_dim,
         "batch": lambda case: case.batch,
         "keys": lambda case: case.kv_len,
         "tokens/s": tokens,
@@ -56,7 +56,7 @@ def _caches(results):
         lead = {
             "<cache": lambda case: case.cache,
             "<heads": lambda case: case.heads,
-            "D": lambda case: case.dim,
+            "D": lambda case: case.head_dim,
             "batch": lambda case: case.batch,
             "keys": lambda case: case.kv_len,
         }

@@ -144,7 +144,7 @@ def _case(path, field, entry):
     try:
         return cases.parse(cases.strip_suffixes(name))
     except ValueError as error:
-        raise InputError(path, field, "name", f"{name!r} is {error}") from None
+        raise InputError(path, field, "name", str(error)) from None
 
 
 def _provider(path, case, entry, default, known):

@@ -94,9 +94,9 @@ def _mean_and_least(some, value, show):
 def groups(results):
     """[(label, cases)]: the lines of the summary. A whole grid, then its parts."""
     grids = (
-        ("prefill", "Prefill, 16k tokens", lambda case: (case.dim, case.causal), lambda case: f"D {case.dim}, {case.variant}"),
+        ("prefill", "Prefill, 16k tokens", lambda case: (case.head_dim, case.causal), lambda case: f"D {case.head_dim}, {case.variant}"),
         ("twelve-heads", "Prefill, 12 heads of 64", lambda case: case.batch, lambda case: f"batch {case.batch}"),
-        ("variants", "Masks and scores", lambda case: case.dim, lambda case: f"D {case.dim}"),
+        ("variants", "Masks and scores", lambda case: case.head_dim, lambda case: f"D {case.head_dim}"),
         ("decode", "Decode", lambda case: case.batch, lambda case: f"batch {case.batch}"),
         ("caches", "Decode", lambda case: (case.policy, case.page), lambda case: case.cache),
     )
@@ -137,7 +137,7 @@ def caches(results):
     rows = []
     for base, variants in shapes.items():
         strided, first = results.get(base), next(iter(variants.values()))
-        cells = [first.heads, first.dim, first.batch, first.kv_len, microseconds(strided and strided["median_us"])]
+        cells = [first.heads, first.head_dim, first.batch, first.kv_len, microseconds(strided and strided["median_us"])]
         for kind in kinds:
             if case := variants.get(kind):
                 time = results.get(case)["median_us"]
@@ -160,7 +160,7 @@ def caches(results):
 
 def ceilings(results):
     what = {
-        "matmul": lambda case: f"{case.dtype} matrix product, {case.size} x {case.size} x {case.size}",
+        "matmul": lambda case: f"{case.type} matrix product, {case.size} x {case.size} x {case.size}",
         "copy": lambda case: f"copy of {case.size} MB, bytes read and written",
         "read": lambda case: f"read of {case.size} MB",
         "exp2": lambda case: "exp2, all multiprocessors",
@@ -168,12 +168,12 @@ def ceilings(results):
     unit = {"TFLOPS": "TFLOP/s", "GBps": "GB/s", "Gops": "Gop/s"}
     rows = []
     for case in results.grid("ceilings"):
-        text = anchored(case, what[case.what](case))
+        text = anchored(case, what[case.kind](case))
         for provider, program in ((STROBE, "strobe_bench"), (CEILING, "peers.py")):
             if row := results.get(case, provider):
                 figure = f"{count(row[case.metric])} {unit[case.metric]}"
                 rows.append([text, program, figure, f"{count(row['low_us'])} to {count(row['high_us'])}"])
-                text = what[case.what](case)
+                text = what[case.kind](case)
     return table(["<what", "<by", "figure", "microseconds, 10th to 90th percentile"], rows)
 
 

@@ -12,6 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import peers  # noqa: E402
+import spec  # noqa: E402
 
 
 def shared_lines(kind):
@@ -28,48 +29,48 @@ def script(*arguments):
 
 class Names(unittest.TestCase):
     def test_every_name_of_the_grids_is_its_spec(self):
-        cells = peers.all_cells()
+        cells = spec.all_cells()
         self.assertEqual(len(cells), 4 + 36 + 24 + 14 + 71 * 4)
         self.assertEqual(len({name for _, name, _ in cells}), len(cells))
         for _, name, _ in cells:
-            self.assertEqual(peers.name_of(peers.parse(name)), name)
+            self.assertEqual(spec.name_of(spec.parse(name)), name)
 
     def test_names_and_their_work(self):
         self.assertTrue(shared_lines("prefill") and shared_lines("decode") and shared_lines("other"))
         for _, name, flop in shared_lines("prefill"):
-            self.assertEqual(peers.name_of(peers.parse(name)), name)
-            self.assertEqual(peers.flop(peers.parse(name)), float(flop), name)
+            self.assertEqual(spec.name_of(spec.parse(name)), name)
+            self.assertEqual(spec.flop(spec.parse(name)), float(flop), name)
         for _, name, size, copies, calls in shared_lines("decode"):
-            s = peers.parse(name)
-            self.assertEqual(peers.name_of(s), name)
-            self.assertEqual(peers.kv_bytes(s), int(size), name)
-            self.assertEqual(peers.rotation(peers.kv_bytes(s)), (int(copies), int(calls)), name)
+            s = spec.parse(name)
+            self.assertEqual(spec.name_of(s), name)
+            self.assertEqual(spec.kv_bytes(s), int(size), name)
+            self.assertEqual(spec.rotation(spec.kv_bytes(s)), (int(copies), int(calls)), name)
         for _, name in shared_lines("other"):
-            self.assertEqual(peers.name_of(peers.parse(name)), name)
+            self.assertEqual(spec.name_of(spec.parse(name)), name)
 
     def test_wrong_names_are_refused_by_field_and_value(self):
         self.assertTrue(shared_lines("wrong"))
         for _, name, sentence in shared_lines("wrong"):
             with self.assertRaises(ValueError) as caught:
-                peers.parse(name)
+                spec.parse(name)
             self.assertEqual(str(caught.exception), f"{name}: {sentence}")
 
 
 class Grids(unittest.TestCase):
     def test_quick_is_a_part_of_each_grid(self):
         for grid in ("ceilings", "prefill", "twelve_heads", "variants", "decode", "all"):
-            quick, full = peers.cells_of(grid, True), peers.cells_of(grid, False)
+            quick, full = spec.cells_of(grid, True), spec.cells_of(grid, False)
             self.assertTrue(0 < len(quick) <= len(full))
             self.assertTrue(set(quick) <= set(full))
         with self.assertRaisesRegex(ValueError, "the grid is 'backward'; it must be ceilings, .* or all"):
-            peers.cells_of("backward", False)
+            spec.cells_of("backward", False)
 
     def test_chosen_names(self):
         options = types.SimpleNamespace(shape=[], grid=[], quick=False)
         names = peers.chosen_names(options)
         self.assertIn("ceiling/matmul/fp16/N:8192", names)
         self.assertNotIn("ceiling/exp2", names)
-        self.assertEqual(len(names), len(peers.all_cells()) - 2)
+        self.assertEqual(len(names), len(spec.all_cells()) - 2)
         options.shape = ["ceiling/copy/MB:1"]
         self.assertEqual(peers.chosen_names(options), ["ceiling/copy/MB:1"])
         options.grid = ["variants"]
@@ -81,25 +82,25 @@ class Grids(unittest.TestCase):
 
 class Statistics(unittest.TestCase):
     def test_percentiles_interpolate(self):
-        self.assertEqual(peers.percentile([7], 0.5), 7)
-        self.assertEqual(peers.percentile([1, 2], 0.5), 1.5)
-        self.assertEqual(peers.percentile([1, 2, 10], 0.5), 2)
-        self.assertAlmostEqual(peers.percentile([0, 10, 20, 30, 40], 0.1), 4)
-        self.assertAlmostEqual(peers.percentile([0, 10, 20, 30, 40], 0.9), 36)
+        self.assertEqual(spec.percentile([7], 0.5), 7)
+        self.assertEqual(spec.percentile([1, 2], 0.5), 1.5)
+        self.assertEqual(spec.percentile([1, 2, 10], 0.5), 2)
+        self.assertAlmostEqual(spec.percentile([0, 10, 20, 30, 40], 0.1), 4)
+        self.assertAlmostEqual(spec.percentile([0, 10, 20, 30, 40], 0.9), 36)
         self.assertEqual(peers.figures([1, 2, 3])["real_time"], 2)
 
     def test_matmul_ceiling(self):
         entries = [{"name": "ceiling/copy/MB:1024", "GBps": 1.0}]
-        self.assertIsNone(peers.matmul_ceiling(json.dumps({"benchmarks": entries})))
+        self.assertIsNone(spec.matmul_ceiling(json.dumps({"benchmarks": entries})))
         entries.append({"name": "ceiling/matmul/fp16/N:8192", "TFLOPS": 751.5})
-        self.assertEqual(peers.matmul_ceiling(json.dumps({"benchmarks": entries})), 751.5)
+        self.assertEqual(spec.matmul_ceiling(json.dumps({"benchmarks": entries})), 751.5)
 
 
 class Peers(unittest.TestCase):
     """Which peer is meant for which cell: a grid must not lose a peer, nor a peer be asked for what it cannot do."""
 
     def offers(self, peer, grid):
-        return [name for name in peers.cells_of(grid, False) if peer.offers(peers.parse(name))]
+        return [name for name in spec.cells_of(grid, False) if peer.offers(spec.parse(name))]
 
     def test_sdpa(self):
         peer = peers.Sdpa(None, "fa2", None)
@@ -109,7 +110,7 @@ class Peers(unittest.TestCase):
         self.assertEqual(len(self.offers(peer, "decode")), 71)
         self.assertEqual(self.offers(peer, "ceilings"), [])
         # PyTorch aligns a causal mask top-left where strobe aligns it bottom-right.
-        self.assertFalse(peer.offers(peers.parse("prefill/fp16/B:1/Hq:4/Hkv:2/Sq:8/Sk:16/D:64/causal:1")))
+        self.assertFalse(peer.offers(spec.parse("prefill/fp16/B:1/Hq:4/Hkv:2/Sq:8/Sk:16/D:64/causal:1")))
 
     def test_packages(self):
         flash, fa3, flashinfer = (kind.__new__(kind) for kind in (peers.FlashAttn, peers.FlashAttn3, peers.FlashInfer))
@@ -121,7 +122,7 @@ class Peers(unittest.TestCase):
 
     def test_flex(self):
         peer = peers.Flex.__new__(peers.Flex)
-        peer.variants = set(peers.cells_of("variants", False))
+        peer.variants = set(spec.cells_of("variants", False))
         self.assertEqual(len(self.offers(peer, "variants")), 14)
         self.assertEqual(self.offers(peer, "prefill") + self.offers(peer, "decode"), [])
 
@@ -134,7 +135,7 @@ class Peers(unittest.TestCase):
         peers.DEVICE = "cpu"
         for q_len in (50, 120):
             for mask in ("", "/mask:window20", "/mask:prefix30", "/mask:document17"):
-                s = peers.parse(f"prefill/bf16/B:1/Hq:2/Hkv:2/Sq:{q_len}/Sk:120/D:64/causal:1{mask}")
+                s = spec.parse(f"prefill/bf16/B:1/Hq:2/Hkv:2/Sq:{q_len}/Sk:120/D:64/causal:1{mask}")
                 visible = peer.modifiers(s)[0](0, 0, torch.arange(q_len)[:, None], torch.arange(120)[None, :])
                 half = q_len == 120 and not mask
                 self.assertEqual(int(visible.sum()), 120 * 121 / 2 if half else peers.visible_pairs(s), (q_len, mask))
@@ -144,7 +145,7 @@ class Program(unittest.TestCase):
     def test_list(self):
         result = script("--list", "--grid", "twelve_heads", "--quick")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(result.stdout.split(), peers.cells_of("twelve_heads", True))
+        self.assertEqual(result.stdout.split(), spec.cells_of("twelve_heads", True))
 
     def test_what_it_refuses(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -74,7 +74,7 @@ class Names(unittest.TestCase):
     def test_fields(self):
         case = cases.parse(PREFILL)
         self.assertEqual(
-            (case.kind, case.dtype, case.batch, case.q_heads, case.q_len, case.dim, case.causal, case.metric),
+            (case.kind, case.type, case.batch, case.q_heads, case.q_len, case.head_dim, case.causal, case.metric),
             ("prefill", "fp16", 4, 32, 4096, 64, 1, "TFLOPS"),
         )
         self.assertEqual(cases.parse(WINDOW).variant, "window 1024")
@@ -343,7 +343,7 @@ class Numbers(Files):
 
     def test_comparison_marks_the_fastest_and_shows_gaps(self):
         results = self.results()
-        text = tables.comparison(results, results.grid("variants"), {"D": lambda case: case.dim}, "TFLOPS", "of the limit")
+        text = tables.comparison(results, results.grid("variants"), {"D": lambda case: case.head_dim}, "TFLOPS", "of the limit")
         self.assertEqual(text.splitlines()[0], "| D | strobe | FlexAttention | best peer / strobe | of the limit |")
         self.assertEqual(text.splitlines()[2].count("**"), 2)
         peers = made_up.peers(SMALL)
