@@ -286,7 +286,7 @@ struct Rotation {
   int calls;
 };
 inline Rotation rotation(double bytes) {
-  const double copies = std::min({20.0, std::floor(16e9 / bytes), std::ceil(400e6 / bytes)});
+  const double copies = std::min({100.0, std::floor(16e9 / bytes), std::ceil(400e6 / bytes)});
   return {std::max(1, int(copies)), std::max(4, int(copies))};
 }
 

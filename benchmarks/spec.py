@@ -206,7 +206,7 @@ def kv_bytes(s):
 
 def rotation(size):
     """Copies of K and V of `size` bytes, and calls in a graph."""
-    copies = max(1, min(20, int(16e9 // size), math.ceil(400e6 / size)))
+    copies = max(1, min(100, int(16e9 // size), math.ceil(400e6 / size)))
     return copies, max(4, copies)
 
 

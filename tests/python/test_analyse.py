@@ -235,13 +235,13 @@ class Model(unittest.TestCase):
         shape = run["shapes"][0]
         self.assertEqual(model.clock(run, shape)[:2], (1500, model.MEASURED))
         made = model.ceilings(run, shape)
-        self.assertAlmostEqual(made["tensor"].rate, 4096 * 0.63 * 100 * 1500)
+        self.assertAlmostEqual(made["tensor"].rate, 4096 * 2 / 3 * 100 * 1500)
         self.assertEqual((made["hbm"].rate, made["hbm"].label), (4000 * 1e3, model.MEASURED))
         self.assertEqual(made["mufu"].rate, 2400 * 1e3)
         self.assertEqual(made["l2"].rate, 5e9 / 0.5 / 1000)  # 5 GB in 1000 us at half of the peak
         work = model.work(cases.parse(FULL), PREFILL_RESOURCES)
         shares = model.shares(run, shape, work)
-        self.assertAlmostEqual(shares["tensor"], work.tensor / (4096 * 0.63 * 100 * 1500) / 900)
+        self.assertAlmostEqual(shares["tensor"], work.tensor / (4096 * 2 / 3 * 100 * 1500) / 900)
         self.assertAlmostEqual(shares["hbm"], work.hbm / 4e6 / 900)
         self.assertAlmostEqual(model.implied_tensor_rate(run, shape, work), work.tensor / (0.58 * 1.4e6 * 100))
 
@@ -411,6 +411,17 @@ class Page(unittest.TestCase):
             change(run)
             with self.assertRaisesRegex(page.PageError, words):
                 self.text(run)
+
+    def test_committed_page_is_what_its_result_makes(self):
+        committed = ROOT / "docs/analysis.md"
+        text = committed.read_text(encoding="utf-8")
+        made = re.search(r"^python3 benchmarks/analyse.py --from (\S+)$", text, re.M)
+        self.assertTrue(made, "no command in docs/analysis.md")
+        source = ROOT / made[1]
+        again = page.text(page.read(source), source, committed, ROOT / "docs/images/roofline.svg", ROOT)
+        self.assertEqual(
+            text, again, "docs/analysis.md was edited by hand, or analyse.py changed: run the command at its end again"
+        )
 
 
 BENCH = r"""#!{python}
