@@ -57,10 +57,10 @@ function(strobe_host_runtime sanitize out)
   target_include_directories(${target} SYSTEM PUBLIC "${cuda_include_dirs}")
   target_link_libraries(${target} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
   # Kernels are full of `#pragma unroll`.
-  target_compile_options(${target} PUBLIC -Wno-unknown-pragmas)
+  # -Wno-psabi: a note of GCC about parameters aligned to 64 bytes, as tensor maps are.
+  target_compile_options(${target} PUBLIC -Wno-unknown-pragmas -Wno-psabi)
   # Optimised even in a Debug build: your kernels are what you debug, and the emulation is most of the time.
-  # -Wno-psabi: a note of GCC about vectors as arguments, of which there are none across files.
-  target_compile_options(${target} PRIVATE -O2 -g -Wno-psabi)
+  target_compile_options(${target} PRIVATE -O2 -g)
   if(sanitize STREQUAL "address")
     set(flags -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
     target_compile_options(${target} PUBLIC ${flags} -g)

@@ -42,6 +42,14 @@
 #define STROBE_HAS_SM80 0
 #endif
 
+// The device pass of a build for 9.0a (the `a` is what unlocks wgmma and setmaxnreg), or host
+// execution: Hopper's instructions exist.
+#if STROBE_HOST_EXECUTION || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define STROBE_HAS_SM90A 1
+#else
+#define STROBE_HAS_SM90A 0
+#endif
+
 #define STROBE_TEXT_OF_(...) #__VA_ARGS__
 #define STROBE_TEXT_OF(...) STROBE_TEXT_OF_(__VA_ARGS__)
 

@@ -3,12 +3,6 @@
 // CUDA thread, many fibers an OS thread. Users want execution.hpp; this is its inside, implemented
 // in src/*.cpp.
 // Layer: host execution. Every operation that can be misused takes the Site of its caller.
-//
-// Not here yet, with a place kept: mbarrier, TMA, wgmma and setmaxnreg of the Hopper kernels. They
-// add to a thread its in-flight wgmma groups, to a block its mbarriers and tile loads (which the
-// scheduler completes late, as it does cp.async), and to the race checker a second set of clocks
-// for what the async proxy has seen (fence.proxy.async). A warpgroup is four consecutive warps that
-// issue the same instruction.
 #pragma once
 
 #include <vector_types.h>
@@ -144,6 +138,39 @@ void cp_async(uint32_t dst_smem, const void* src_gmem, uint32_t bytes, uint32_t 
               Site site);
 void cp_async_commit();
 void cp_async_wait(int newest);
+
+// ---- Hopper: barriers in shared memory (src/mbarrier.cpp)
+// ----------------------------------------
+void mbarrier_init(uint32_t barrier_smem, uint32_t arrivals, Site site);
+void mbarrier_fence_init();
+void mbarrier_arrive(uint32_t barrier_smem, Site site);
+void mbarrier_arrive_expect(uint32_t barrier_smem, uint32_t bytes, Site site);
+void mbarrier_wait(uint32_t barrier_smem, uint32_t parity, Site site);
+
+// ---- Hopper: copies of tiles (src/tma.cpp)
+// ------------------------------------------------------- Elements have 16 bits, the box's rows at
+// most 128 bytes; the shared side has the 128-byte swizzle. `map` points to what encode_tensor_map
+// made. Extents, strides (of dimensions 1, 2, ..) and box as for cuTensorMapEncodeTiled; false
+// where that would refuse them.
+bool encode_tensor_map(void* map, size_t map_bytes, const void* base, int rank,
+                       const uint64_t* extents, const uint64_t* strides_bytes, const uint32_t* box);
+void tma_load(uint32_t dst_smem, const void* map, const int* at, int rank, uint32_t barrier_smem,
+              Site site);
+void tma_leave_out(uint32_t dst_smem, uint32_t bytes, uint32_t barrier_smem, Site site);
+void tma_store(const void* map, const int* at, int rank, uint32_t src_smem, Site site);
+void tma_store_commit();
+void tma_store_wait_read(int newest);
+void fence_proxy_async();
+
+// ---- Hopper: products of warpgroups (src/wgmma.cpp)
+// ---------------------------------------------- d: the n / 2 accumulators of the calling lane,
+// which hold NaN patterns from here until the wait. a_registers: 4 words of the lane, or null, and
+// then A is where a_descriptor says.
+void wgmma_fence(Site site);
+void wgmma(Element type, float* d, int n, const uint32_t* a_registers, uint64_t a_descriptor,
+           uint64_t b_descriptor, bool accumulate, bool rows_along_sum, Site site);
+void wgmma_commit(Site site);
+void wgmma_wait(int newest, Site site);
 
 // ---- atomics and fences (src/atomic.cpp) --------------------------------------------------------
 enum class AtomicKind { load, store, update };

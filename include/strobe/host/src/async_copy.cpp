@@ -41,8 +41,7 @@ void cp_async(uint32_t dst_smem, const void* src_gmem, uint32_t bytes, uint32_t 
   engine->races.set_pending(self, offset, bytes, true);
 
   PendingCopy copy{offset, bytes, source_bytes, self.copy_group, src_gmem, false, site};
-  const Asynchrony when = engine->options.asynchrony;
-  if (when == Asynchrony::eager || (when == Asynchrony::mixed && engine->random() % 2 == 0)) {
+  if (engine->at_once()) {
     copy_bytes(self, copy);
     copy.done = true;
   } else {

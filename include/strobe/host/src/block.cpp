@@ -109,6 +109,10 @@ void Engine::run(const Launch& new_launch, LaunchState& new_state, const Options
     }
     if (!any || state->failed) break;
     Fiber* first = pick();
+    if (first == nullptr) {  // a block has finished, the others wait
+      state->fail(resolve_addresses("deadlock" + list_waiting_threads()));
+      break;
+    }
     current = first;
     switch_context(os_thread_, first->context);  // comes back when a block finishes, or at an error
     current = nullptr;
@@ -137,6 +141,9 @@ void Engine::start_block(Block& block, size_t slot, uint64_t linear) {
   block.fibers.resize(threads);
   block.warps.assign(warps_per_block_, Warp());
   reset_barriers(block);
+  block.memory_barriers.clear();
+  block.loads.clear();
+  block.warpgroups.assign((warps_per_block_ + 3) / 4, Warpgroup());
   races.start_block(block, launch->dynamic_shared_bytes);
 
   for (uint32_t w = 0; w < warps_per_block_; ++w) {
@@ -164,6 +171,9 @@ void Engine::start_block(Block& block, size_t slot, uint64_t linear) {
     fiber.spinning = Site();
     fiber.copies.clear();
     fiber.copy_group = 0;
+    fiber.stores.clear();
+    fiber.store_group = 0;
+    fiber.awaits = Site();
     // Stacks lie at multiples of the page size: without an offset of their own, the same variable
     // of all lanes would fall into the same set of the first-level cache. 32 lanes times 128 bytes
     // spread over all sets.
@@ -186,6 +196,12 @@ void Engine::exit(Fiber& self) {
     fail(format("exits with an unfinished cp.async issued at %s",
                 describe(self.copies.front().site).text));
   }
+  if (!self.stores.empty()) {
+    fail(format("exits before the TMA store issued at %s has read shared memory",
+                describe(self.stores.front().site).text));
+  }
+  check_products_at_exit(self);
+  check_warpgroup_at_exit(self);
   for (const Meeting& meeting : self.warp_state->meetings) {
     if ((meeting.mask >> self.lane & 1) == 0) continue;
     fail(format("exits while lanes %s wait for it in %s at %s (mask %08x)",
@@ -196,6 +212,10 @@ void Engine::exit(Fiber& self) {
   if (barrier.count != 0 && barrier.whole_block) {
     fail(format("exits while %u warps wait at the barrier at %s", barrier.count,
                 describe(barrier.first_site).text));
+  }
+  if (self.block->live == 1 && !self.block->loads.empty()) {
+    fail(format("the block exits while the TMA load issued at %s is in flight",
+                describe(self.block->loads.front().site).text));
   }
   self.done = true;
   self.warp_state->done |= 1u << self.lane;

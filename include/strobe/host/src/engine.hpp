@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The state of host execution on one OS thread: fibers, warps, barriers and blocks, and the engine
 // that runs them. Each concern has its .cpp file: scheduler, barrier, warp, matrix, async_copy,
-// memory, atomic, race, launch.
+// memory, atomic, race, launch, and for Hopper mbarrier, tma, warpgroup, wgmma.
 // Layer: host execution, internal.
 #pragma once
 
@@ -13,8 +13,11 @@
 #include "../execution.hpp"
 #include "../runtime.hpp"
 #include "fiber.hpp"
+#include "mbarrier.hpp"
 #include "race.hpp"
 #include "report.hpp"
+#include "tma.hpp"
+#include "wgmma.hpp"
 
 namespace strobe {
 inline namespace STROBE_ABI {
@@ -45,6 +48,10 @@ struct alignas(64) Fiber : Thread {
   Site spinning;  // where it last yielded
   std::vector<PendingCopy> copies;
   uint32_t copy_group = 0;
+  std::vector<TileCopy> stores;
+  uint32_t store_group = 0;
+  uint32_t awaited = 0;  // offset of the mbarrier it waits for, where `awaits` is known
+  Site awaits;
 };
 
 // Lanes of a warp meeting in a collective. mask == 0: free.
@@ -67,6 +74,8 @@ struct Warp {
   // alone.
   Meeting meetings[32];
   uint32_t open_meetings = 0;
+  uint32_t stores = 0;  // of tiles, issued by its lanes
+  WarpProducts products;
   WarpExchange exchange;
 };
 
@@ -100,6 +109,9 @@ struct Block {
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barriers[kBarriers];
+  std::vector<MemoryBarrier> memory_barriers;
+  std::vector<TileCopy> loads;  // in flight, oldest first
+  std::vector<Warpgroup> warpgroups;
   std::vector<unsigned char> arena;
   unsigned char* shared = nullptr;
   BlockClocks clocks;
@@ -138,6 +150,11 @@ class Engine {
   [[noreturn]] void fail(const Message& message) { fail(message.text); }
   // memory.cpp: a load or store by plain code, told by the compiler's instrumentation.
   void plain_access(const void* pointer, size_t bytes, bool write, Site site);
+  // Whether an asynchronous operation takes place at its issue already.
+  bool at_once() {
+    return options.asynchrony == Asynchrony::eager ||
+           (options.asynchrony == Asynchrony::mixed && random() % 2 == 0);
+  }
   uint64_t random() {
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
@@ -159,6 +176,9 @@ class Engine {
   void switch_to(Fiber& from, Fiber* to, bool finished);
   [[noreturn]] void stuck(const char* what);
   std::string list_waiting_threads() const;
+  // tma.cpp: lands loads that somebody waits for, until one of the waiting can go on.
+  bool land_loads();
+  bool any_ready() const;
   bool wake_spinning();
   void check_progress();
 

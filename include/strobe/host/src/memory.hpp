@@ -24,6 +24,11 @@ inline uint32_t shared_offset(uint32_t address, uint32_t bytes, uint32_t alignme
   return address - kSharedBase;
 }
 
+// The 128-byte swizzle of TMA and wgmma: the row of eight within 1024 bytes changes the place of
+// the 16-byte chunk within the row. Of addresses and offsets alike: dynamic shared memory begins at
+// a multiple of 1024.
+inline uint32_t swizzle_128(uint32_t offset) { return offset ^ (offset >> 7 & 7u) << 4; }
+
 }  // namespace host
 }  // namespace STROBE_ABI
 }  // namespace strobe

@@ -51,6 +51,8 @@ void RaceChecker::start_launch(bool check, uint32_t threads, dim3 grid,
                                const std::vector<TrackedRange>& ranges) {
   enabled = check;
   threads_ = threads;
+  warps_ = (threads + 31) / 32;
+  entries_ = threads + kLoadUnits + 2 * warps_;
   grid_ = grid;
   ranges_.clear();
   locations_.clear();
@@ -65,18 +67,25 @@ void RaceChecker::start_launch(bool check, uint32_t threads, dim3 grid,
 void RaceChecker::start_block(Block& block, size_t shared_bytes) {
   if (!enabled) return;
   BlockClocks& clocks = block.clocks;
-  clocks.own.assign(size_t{threads_} * threads_, 0);
-  for (uint32_t t = 0; t < threads_; ++t) clocks.own[size_t{t} * threads_ + t] = 1;
+  clocks.own.assign(size_t{threads_} * entries_, 0);
+  for (uint32_t t = 0; t < threads_; ++t) clocks.own[size_t{t} * entries_ + t] = 1;
   clocks.foreign.assign(threads_, nullptr);
   clocks.fenced.assign(threads_, nullptr);
   clocks.unfenced.assign(threads_, nullptr);
+  clocks.proxy_fences.assign(threads_, {});
   block.shadow.reset(shared_bytes);
 }
 
 // ---- order --------------------------------------------------------------------------------------
 
 uint32_t* RaceChecker::row(const Fiber& thread) {
-  return &thread.block->clocks.own[size_t{thread.linear} * threads_];
+  return &thread.block->clocks.own[size_t{thread.linear} * entries_];
+}
+
+// Where in a clock a unit stands.
+uint32_t RaceChecker::unit_index(AsyncUnit unit, uint32_t number) const {
+  if (unit == AsyncUnit::tile_load) return threads_ + number % kLoadUnits;
+  return threads_ + kLoadUnits + (unit == AsyncUnit::wgmma ? 0 : warps_) + number;
 }
 
 uint32_t RaceChecker::known(const Fiber& thread, uint64_t block, uint32_t other) {
@@ -88,14 +97,14 @@ uint32_t RaceChecker::known(const Fiber& thread, uint64_t block, uint32_t other)
 }
 
 void RaceChecker::release(const Fiber& thread, Clock& into) {
-  into.own.resize(threads_);
-  join(into.own.data(), row(thread), threads_);
+  into.own.resize(entries_);
+  join(into.own.data(), row(thread), entries_);
   into.foreign = merge(into.foreign, thread.block->clocks.foreign[thread.linear]);
   ++row(thread)[thread.linear];
 }
 
 void RaceChecker::acquire(const Fiber& thread, const Clock& from) {
-  join(row(thread), from.own.data(), threads_);
+  join(row(thread), from.own.data(), from.own.size());
   Foreign& foreign = thread.block->clocks.foreign[thread.linear];
   foreign = merge(foreign, from.foreign);
 }
@@ -107,14 +116,14 @@ Foreign RaceChecker::everything(const Fiber& thread) {
                                    : std::make_shared<ForeignClocks>(*foreign);
   const uint32_t* own = row(thread);
   result->blocks[thread.block->linear] =
-      std::make_shared<std::vector<uint32_t>>(own, own + threads_);
+      std::make_shared<std::vector<uint32_t>>(own, own + entries_);
   return result;
 }
 
 void RaceChecker::learn(const Fiber& thread, const Foreign& clocks) {
   if (clocks == nullptr) return;
   const auto own = clocks->blocks.find(thread.block->linear);
-  if (own != clocks->blocks.end()) join(row(thread), own->second->data(), threads_);
+  if (own != clocks->blocks.end()) join(row(thread), own->second->data(), entries_);
   Foreign& foreign = thread.block->clocks.foreign[thread.linear];
   foreign = merge(foreign, clocks);
 }
@@ -148,6 +157,40 @@ void RaceChecker::fence(const Fiber& thread) {
   ++row(thread)[thread.linear];
 }
 
+void RaceChecker::proxy_fence(const Fiber& thread) {
+  if (!enabled) return;
+  thread.block->clocks.proxy_fences[thread.linear].push_back(row(thread)[thread.linear]++);
+}
+
+void RaceChecker::complete(const Fiber& thread, AsyncUnit unit, uint32_t number, uint32_t count) {
+  if (!enabled) return;
+  uint32_t& known = row(thread)[unit_index(unit, number)];
+  known = std::max(known, count);
+}
+
+void RaceChecker::complete(Clock& clock, AsyncUnit unit, uint32_t number, uint32_t count) {
+  if (!enabled) return;
+  clock.own.resize(entries_);
+  uint32_t& known = clock.own[unit_index(unit, number)];
+  known = std::max(known, count);
+}
+
+uint32_t RaceChecker::count_of(const Fiber& thread) {
+  return enabled ? row(thread)[thread.linear] : 0;
+}
+
+bool RaceChecker::knows(const Fiber& thread, uint32_t other, uint32_t count) {
+  return !enabled || row(thread)[other] >= count;
+}
+
+// Has the writer told the async proxy of the write, and does the accessing thread know of that?
+bool RaceChecker::published(const Access& access, const Cell& cell) {
+  if (cell.write_clock == 0 || cell.async_write) return true;
+  const auto& fences = access.thread->block->clocks.proxy_fences[cell.write_thread];
+  const auto fence = std::lower_bound(fences.begin(), fences.end(), cell.write_clock);
+  return fence != fences.end() && *fence <= row(*access.thread)[cell.write_thread];
+}
+
 // ---- accesses -----------------------------------------------------------------------------------
 
 // Which bytes of the cell at `cell_offset` lie in from .. to - 1.
@@ -165,6 +208,29 @@ void RaceChecker::check_shared(const Access& access, uint32_t offset, uint32_t b
       check_write(access, shadow, shadow.cells_[i], place);
     } else {
       check_read(access, shadow, shadow.cells_[i], place);
+    }
+  }
+}
+
+// Neighbouring cells mostly come from one write: the other lanes are asked once for each.
+void RaceChecker::check_warp_read(const Access& access, uint32_t offset, uint32_t bytes) {
+  check_shared(access, offset, bytes);
+  const Shadow& shadow = access.thread->block->shadow;
+  uint32_t thread = 0, clock = 0;
+  const size_t last = (size_t{offset} + bytes - 1) / Shadow::kGranule;
+  for (size_t i = offset / Shadow::kGranule; i <= last; ++i) {
+    const Cell& cell = shadow.cells_[i];
+    if (cell.write_clock == 0 || (cell.write_thread == thread && cell.write_clock == clock))
+      continue;
+    thread = cell.write_thread;
+    clock = cell.write_clock;
+    for (uint32_t lane = 1; lane < 32; ++lane) {
+      const Fiber& other = access.thread[lane];
+      if (knows(other, thread, clock)) continue;
+      Access its = access;
+      its.thread = &other;
+      race("read after write", its, {nullptr, i * Shadow::kGranule, 3}, cell.write_block, thread,
+           cell.write_site);
     }
   }
 }
@@ -216,6 +282,7 @@ void RaceChecker::check_read(const Access& access, Shadow& shadow, Cell& cell, P
              cell.write_clock > known(*access.thread, cell.write_block, cell.write_thread)) {
     race("read after write", access, place, cell.write_block, cell.write_thread, cell.write_site);
   }
+  if (access.unit != AsyncUnit::none && !published(access, cell)) unpublished(access, place, cell);
   // Atomic reads are not remembered: a plain write that races with one races with a write
   // elsewhere, too, in every protocol that has a meaning.
   if (!access.atomic) remember_read(access, shadow, cell, place.mask);
@@ -224,14 +291,17 @@ void RaceChecker::check_read(const Access& access, Shadow& shadow, Cell& cell, P
 void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell, uint8_t mask) {
   const Fiber& thread = *access.thread;
   const uint64_t block = thread.block->linear;
-  const uint32_t clock = row(thread)[thread.linear];
+  const bool async = access.unit != AsyncUnit::none;
+  const uint32_t clock = async ? access.count : row(thread)[thread.linear];
+  const uint32_t reader = async ? unit_index(access.unit, access.unit_number) : thread.linear;
   const auto ordered = [&](uint64_t other_block, uint32_t other, uint32_t other_clock) {
-    return other_clock <= known(thread, other_block, other);
+    return (other_block == block && other == reader) ||
+           other_clock <= known(thread, other_block, other);
   };
   if (cell.more_reads < 0) {
     if (cell.read_clock == 0 || ordered(cell.read_block, cell.read_thread, cell.read_clock)) {
       cell.read_block = block;
-      cell.read_thread = static_cast<uint16_t>(thread.linear);
+      cell.read_thread = static_cast<uint16_t>(reader);
       cell.read_clock = clock;
       cell.read_mask = mask;
       cell.read_site = access.site;
@@ -252,7 +322,7 @@ void RaceChecker::remember_read(const Access& access, Shadow& shadow, Cell& cell
       std::remove_if(reads.begin(), reads.end(),
                      [&](const Shadow::Read& r) { return ordered(r.block, r.thread, r.clock); }),
       reads.end());
-  reads.push_back({block, clock, static_cast<uint16_t>(thread.linear), mask, access.site});
+  reads.push_back({block, clock, static_cast<uint16_t>(reader), mask, access.site});
 }
 
 void RaceChecker::check_write(const Access& access, Shadow& shadow, Cell& cell, Place place) {
@@ -281,13 +351,25 @@ void RaceChecker::check_write(const Access& access, Shadow& shadow, Cell& cell, 
              cell.read_clock > known(thread, cell.read_block, cell.read_thread)) {
     race("write after read", access, place, cell.read_block, cell.read_thread, cell.read_site);
   }
+  const bool async = access.unit != AsyncUnit::none;
+  if (async && !published(access, cell)) unpublished(access, place, cell);
   cell.read_clock = 0;
   cell.write_block = thread.block->linear;
-  cell.write_thread = static_cast<uint16_t>(thread.linear);
-  cell.write_clock = row(thread)[thread.linear];
+  cell.write_thread =
+      static_cast<uint16_t>(async ? unit_index(access.unit, access.unit_number) : thread.linear);
+  cell.write_clock = async ? access.count : row(thread)[thread.linear];
+  cell.async_write = async;
   cell.write_mask = place.mask;
   cell.write_site = access.site;
   cell.atomic_write = access.atomic;
+}
+
+void RaceChecker::unpublished(const Access& access, Place place, const Cell& cell) {
+  engine->fail(
+      format("the async proxy %s smem+0x%zx at %s, but thread %u, which wrote it at %s, has "
+             "issued no fence.proxy.async since, or no barrier after that",
+             access.write ? "overwrites" : "reads", place.offset, describe(access.site).text,
+             cell.write_thread, describe(cell.write_site).text));
 }
 
 void RaceChecker::race(const char* kind, const Access& access, Place place, uint64_t block,
@@ -295,8 +377,15 @@ void RaceChecker::race(const char* kind, const Access& access, Place place, uint
   const Message here = describe(access.site);
   const Message there = describe(site);
   if (place.begin == nullptr) {
-    engine->fail(format("shared-memory race (%s) at smem+0x%zx: thread %u at %s; thread %u at %s",
-                        kind, place.offset, access.thread->linear, here.text, thread, there.text));
+    Message other = format("thread %u", thread);
+    if (thread >= threads_) {
+      const char* what = thread < threads_ + kLoadUnits            ? "TMA load"
+                         : thread < threads_ + kLoadUnits + warps_ ? "wgmma"
+                                                                   : "TMA store";
+      other = format("a %s not waited for, issued", what);
+    }
+    engine->fail(format("shared-memory race (%s) at smem+0x%zx: thread %u at %s; %s at %s", kind,
+                        place.offset, access.thread->linear, here.text, other.text, there.text));
   }
   const uint64_t plane = uint64_t{grid_.x} * grid_.y;
   engine->fail(format(

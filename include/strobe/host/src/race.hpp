@@ -4,8 +4,9 @@
 // race if an earlier one to the same bytes, at least one of them a write, is not known to the
 // thread through barriers, __syncwarp or acquiring atomics. It does not depend on the order in
 // which threads happened to run, so that one order finds the races of all.
-// Layer: host execution, internal. For TMA and wgmma a second set of clocks (what the async proxy
-// has seen) will stand beside `own`.
+// What Hopper's instructions do on their own, after their issue, has counts too, those of units (a
+// barrier's loads, a warp's products): who has waited for an operation knows the count of its unit.
+// Layer: host execution, internal.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,8 @@ struct ForeignClocks {
 };
 using Foreign = std::shared_ptr<const ForeignClocks>;
 
-// What threads of one block know or hand over: an entry for each thread of the block, and other
-// blocks.
+// What threads of one block know or hand over: an entry for each thread and unit of the block,
+// and other blocks.
 struct Clock {
   std::vector<uint32_t> own;
   Foreign foreign;
@@ -42,18 +43,30 @@ struct Clock {
 
 // The clocks of a block's threads.
 struct BlockClocks {
-  std::vector<uint32_t> own;  // row t: what thread t knows of each thread; [t][t] is its own count
+  // Row t: what thread t knows of each thread and unit; [t][t] is its own count.
+  std::vector<uint32_t> own;
   std::vector<Foreign> foreign;  // of each thread
   std::vector<Foreign> fenced;   // of each thread: what its last __threadfence published
   std::vector<Foreign>
       unfenced;  // of each thread: what relaxed atomics have read, not yet acquired
+  std::vector<std::vector<uint32_t>> proxy_fences;  // of each thread: its counts at them, ascending
 };
+
+// What else than threads touches shared memory. An mbarrier's tile loads count its phases, a warp's
+// products their groups, a warp's tile stores themselves. Where there are more mbarriers than
+// entries some share one, which may hide a race, but makes none up.
+enum class AsyncUnit : uint32_t { none, tile_load, wgmma, tile_store };
+constexpr uint32_t kLoadUnits = 32;
 
 struct Access {
   const Fiber* thread;
   bool write;
   bool atomic;
   Site site;
+  // By the async proxy: over when this unit has counted to `count`.
+  AsyncUnit unit = AsyncUnit::none;
+  uint32_t unit_number = 0;
+  uint32_t count = 0;
 };
 
 // The accesses last seen to two bytes of memory. Which of the two is in the masks: threads may use
@@ -69,8 +82,9 @@ struct Cell {
   uint8_t write_mask = 0;
   uint8_t read_mask = 0;
   bool atomic_write = false;
-  bool pending = false;     // an asynchronous copy is in flight
-  int32_t more_reads = -1;  // index of a list, when reads are not ordered among themselves
+  bool async_write = false;  // by the async proxy
+  bool pending = false;      // a cp.async is in flight
+  int32_t more_reads = -1;   // index of a list, when reads are not ordered among themselves
   Site write_site;
   Site read_site;
 };
@@ -114,6 +128,13 @@ class RaceChecker {
   void acquire(const Fiber& thread, const Clock& from);
   void atomic(const Fiber& thread, const void* pointer, AtomicKind kind, Ordering ordering);
   void fence(const Fiber& thread);
+  void proxy_fence(const Fiber& thread);
+  // A unit has counted to `count`: the thread knows, or whoever acquires the clock.
+  void complete(const Fiber& thread, AsyncUnit unit, uint32_t number, uint32_t count);
+  void complete(Clock& clock, AsyncUnit unit, uint32_t number, uint32_t count);
+  // The thread's own count, and whether another thread of its block knows of it.
+  uint32_t count_of(const Fiber& thread);
+  bool knows(const Fiber& thread, uint32_t other, uint32_t count);
 
   // ---- accesses ---------------------------------------------------------------------------------
   void shared_access(const Access& access, uint32_t offset, uint32_t bytes) {
@@ -124,6 +145,10 @@ class RaceChecker {
     if (enabled && !ranges_.empty()) check_global(access, pointer, bytes);
   }
   void set_pending(const Fiber& thread, uint32_t offset, uint32_t bytes, bool pending);
+  // A read by a whole warp, whose lanes must all know of the write: `access` names lane 0.
+  void warp_read(const Access& access, uint32_t offset, uint32_t bytes) {
+    if (enabled) check_warp_read(access, offset, bytes);
+  }
 
  private:
   struct Range {
@@ -133,6 +158,8 @@ class RaceChecker {
   static constexpr size_t kPage = 4096;
 
   uint32_t* row(const Fiber& thread);
+  uint32_t unit_index(AsyncUnit unit, uint32_t number) const;
+  bool published(const Access& access, const Cell& cell);
   uint32_t known(const Fiber& thread, uint64_t block, uint32_t other);
   Foreign everything(const Fiber& thread);
   void learn(const Fiber& thread, const Foreign& clocks);
@@ -145,14 +172,18 @@ class RaceChecker {
   };
   static uint8_t mask_of(size_t cell_offset, size_t from, size_t to);
   void check_shared(const Access& access, uint32_t offset, uint32_t bytes);
+  void check_warp_read(const Access& access, uint32_t offset, uint32_t bytes);
   void check_global(const Access& access, const void* pointer, size_t bytes);
   void check_read(const Access& access, Shadow& shadow, Cell& cell, Place place);
   void check_write(const Access& access, Shadow& shadow, Cell& cell, Place place);
   void remember_read(const Access& access, Shadow& shadow, Cell& cell, uint8_t mask);
   [[noreturn]] void race(const char* kind, const Access& access, Place place, uint64_t block,
                          uint32_t thread, Site site);
+  [[noreturn]] void unpublished(const Access& access, Place place, const Cell& cell);
 
   uint32_t threads_ = 0;
+  uint32_t warps_ = 0;
+  uint32_t entries_ = 0;  // of a clock: threads, then units of each kind
   dim3 grid_;
   std::vector<Range> ranges_;
   std::unordered_map<const void*, Foreign> locations_;

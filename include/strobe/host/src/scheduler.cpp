@@ -37,6 +37,12 @@ Message describe_state(const Block& block, const Warp& warp, uint32_t lane) {
     return format("barrier %u at %s (%u of %u warps arrived)", id,
                   describe(barrier.site[fiber.warp]).text, barrier.count, barrier.expected);
   }
+  for (const MemoryBarrier& barrier : block.memory_barriers) {
+    if (!fiber.awaits.known() || barrier.offset != fiber.awaited) continue;
+    return format("mbarrier smem+0x%x at %s (parity %d; %u of %u arrivals missing, %lld bytes)",
+                  barrier.offset, describe(fiber.awaits).text, static_cast<int>(barrier.phase & 1),
+                  barrier.pending, barrier.arrivals, static_cast<long long>(barrier.bytes));
+  }
   return format("spinning at %s", describe(fiber.spinning).text);
 }
 
@@ -82,11 +88,15 @@ Fiber* Engine::pick_random() {
   return take_lane(chosen, bit_from(chosen.ready, dice >> 32 & 31));
 }
 
-// Takes a fiber off the ready set, or returns null if none is ready.
-Fiber* Engine::pick() {
+bool Engine::any_ready() const {
   uint64_t any = 0;
   for (uint64_t word : ready_warps_) any |= word;
-  if (any == 0 && !wake_spinning()) return nullptr;
+  return any != 0;
+}
+
+// Takes a fiber off the ready set, or returns null if none is ready.
+Fiber* Engine::pick() {
+  if (!any_ready() && !land_loads() && !wake_spinning()) return nullptr;
   if (options.order == Order::random) return pick_random();
   const bool backwards = options.order == Order::reverse;
   Warp& chosen = nearest_ready_warp(backwards);

@@ -113,6 +113,50 @@ void multiply_portable(WarpExchange& x) {
   multiply_rows(o, x.d_lower, 8);
 }
 
+template <class From>
+__attribute__((always_inline)) inline void widen_rows(const unsigned char* const (&rows)[8],
+                                                      bool transposed, float* to, size_t stride) {
+  Half8 m[8];
+  for (int i = 0; i < 8; ++i) std::memcpy(&m[i], rows[i], 16);
+  if (transposed) transpose_8x8(m);
+  for (size_t i = 0; i < 8; ++i) From::widen(m[i], to + i * stride);
+}
+
+// Four rows of D, 8 * Vectors columns: eight sums that do not wait for each other.
+template <int Vectors>
+__attribute__((always_inline)) inline void multiply_4_rows(const float* a, const float* b, float* d,
+                                                           size_t n, bool accumulate) {
+  Float8 sum[4][Vectors] = {};
+#pragma GCC unroll 2
+  for (size_t k = 0; k < 16; ++k) {
+    Float8 row[Vectors];
+    for (size_t v = 0; v < Vectors; ++v) std::memcpy(&row[v], b + k * n + v * 8, sizeof row[v]);
+#pragma GCC unroll 4
+    for (size_t r = 0; r < 4; ++r) {
+#pragma GCC unroll 2
+      for (size_t v = 0; v < Vectors; ++v) sum[r][v] += a[r * 16 + k] * row[v];
+    }
+  }
+  for (size_t r = 0; r < 4; ++r) {
+    for (size_t v = 0; v < Vectors; ++v) {
+      Float8 old = {};
+      if (accumulate) std::memcpy(&old, d + r * n + v * 8, sizeof old);
+      old += sum[r][v];
+      std::memcpy(d + r * n + v * 8, &old, sizeof old);
+    }
+  }
+}
+
+__attribute__((always_inline)) inline void multiply_columns(const float* a, const float* b,
+                                                            float* d, size_t n, bool accumulate) {
+  for (size_t r = 0; r < 16; r += 4) {
+    size_t c = 0;
+    for (; c + 16 <= n; c += 16)
+      multiply_4_rows<2>(a + r * 16, b + c, d + r * n + c, n, accumulate);
+    if (c < n) multiply_4_rows<1>(a + r * 16, b + c, d + r * n + c, n, accumulate);
+  }
+}
+
 #if defined(__x86_64__)
 
 #define STROBE_AVX2 __attribute__((target("avx2,fma,f16c")))
@@ -147,6 +191,22 @@ STROBE_AVX2 void multiply_avx2(WarpExchange& x, Element type) {
   multiply_rows(o, x.d_lower, 8);
 }
 
+STROBE_AVX2 void widen_8x8_avx2(Element type, const unsigned char* const (&rows)[8],
+                                bool transposed, float* to, size_t stride) {
+  if (type == Element::bf16) return widen_rows<FromBf16>(rows, transposed, to, stride);
+  Half8 m[8];
+  for (int i = 0; i < 8; ++i) std::memcpy(&m[i], rows[i], 16);
+  if (transposed) transpose_8x8(m);
+  for (size_t i = 0; i < 8; ++i) {
+    _mm256_storeu_ps(to + i * stride, _mm256_cvtph_ps(reinterpret_cast<const __m128i&>(m[i])));
+  }
+}
+
+STROBE_AVX2 void multiply_m16k16_avx2(const float* a, const float* b, float* d, int n,
+                                      bool accumulate) {
+  multiply_columns(a, b, d, static_cast<size_t>(n), accumulate);
+}
+
 // Every processor with AVX2 has F16C, which Clang's built-in does not know by name.
 const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 
@@ -163,6 +223,25 @@ void multiply_m16n8k16(WarpExchange& exchange, Element type) {
   } else {
     multiply_portable<FromBf16>(exchange);
   }
+}
+
+void widen_8x8(Element type, const unsigned char* const (&rows)[8], bool transposed, float* to,
+               size_t stride) {
+#if defined(__x86_64__)
+  if (has_avx2) return widen_8x8_avx2(type, rows, transposed, to, stride);
+#endif
+  if (type == Element::f16) {
+    widen_rows<FromF16>(rows, transposed, to, stride);
+  } else {
+    widen_rows<FromBf16>(rows, transposed, to, stride);
+  }
+}
+
+void multiply_m16k16(const float* a, const float* b, float* d, int n, bool accumulate) {
+#if defined(__x86_64__)
+  if (has_avx2) return multiply_m16k16_avx2(a, b, d, n, accumulate);
+#endif
+  multiply_columns(a, b, d, static_cast<size_t>(n), accumulate);
 }
 
 void load_rows(unsigned char* const (&rows)[8], bool transposed, uint32_t (&out)[32]) {
