@@ -169,7 +169,9 @@ static KernelChoice describe_decode(const Attention& a, const Device& device) no
            << (C::teams > 1 ? "each warp with " : "all warps sharing ") << C::block_kv
            << "-key tiles" << (C::teams > 1 ? " of its own" : "") << ", keys in up to "
            << schedule.parts << " parts, ";
-  return portable_choice(sentence, C::shared_bytes, device);
+  return chosen(
+      Family::sm80, sentence, C::shared_bytes,
+      device.compute_capability == 90 ? "decode has no kernel of its own there" : nullptr);
 }
 }  // namespace detail
 

@@ -66,14 +66,14 @@ struct KernelChoice {
 
 namespace detail {
 
-/// Ends a sentence about one of the portable kernels.
-inline KernelChoice portable_choice(Sentence& sentence, int shared_bytes,
-                                    const Device& device) noexcept {
-  sentence << shared_bytes << " bytes of shared memory: "
-           << (device.compute_capability == 90
-                   ? "the portable kernel, as this version has none of its own for 9.0"
-                   : "the portable kernel");
-  KernelChoice choice{{}, Family::sm80, shared_bytes, {}};
+/// Ends a sentence about a kernel. `why`: what the 9.0 kernel lacks where the portable one runs on
+/// such a device, or null.
+inline KernelChoice chosen(Family family, Sentence& sentence, int shared_bytes,
+                           const char* why) noexcept {
+  sentence << shared_bytes << " bytes of shared memory";
+  if (family == Family::sm80) sentence << ": the portable kernel";
+  if (why != nullptr) sentence << ", on 9.0 because " << why;
+  KernelChoice choice{{}, family, shared_bytes, {}};
   std::memcpy(choice.text, Status(sentence).text, sizeof choice.text);
   return choice;
 }

@@ -14,15 +14,18 @@ inline namespace STROBE_ABI {
 enum class Family {
   sm80,  ///< mma.sync and cp.async: compute capability 8.0 and newer, within 99 kB of shared memory
          ///< a block
-  sm90a,  ///< wgmma and TMA: compute capability 9.0 only
+  sm90a,        ///< wgmma and TMA: compute capability 9.0 only
+  sm90a_small,  ///< the same in smaller tiles, several blocks a multiprocessor, for launches that
+                ///< would not fill the machine; a policy may give both families one tile
 };
 
-/// Tile of a prefill kernel. `block_q` query rows are shared by `warps` warps, 16 or 32 rows each.
+/// Tile of a prefill kernel. `block_q` query rows are shared by `warps` warps: 16 or 32 rows each
+/// (sm80), or 64 rows a warpgroup of four warps (sm90a, which has a producer warpgroup besides).
 struct PrefillTile {
   int block_q = 128;
   int block_kv = 64;
   int warps = 4;
-  int blocks_per_sm = 2;  ///< what registers are limited for
+  int blocks_per_sm = 2;  ///< what registers, and on 9.0 shared memory, are limited for
 };
 
 /// Tile of a decode kernel: key tiles of `block_kv`, and how many of them each group of warps keeps
@@ -60,7 +63,14 @@ struct DefaultPolicy {
   /// because each K and V fragment read from shared memory then serves two products; 128 keys where
   /// registers allow, because what a tile costs once (barrier, maximum, shuffles) is then paid half
   /// as often.
-  static constexpr PrefillTile prefill(Family, int head_dim, int value_dim) {
+  static constexpr PrefillTile prefill(Family family, int head_dim, int value_dim) {
+    if (family != Family::sm80) {
+      if (head_dim <= 64 && value_dim <= 64)
+        return family == Family::sm90a ? PrefillTile{192, 128, 12, 1} : PrefillTile{64, 128, 4, 2};
+      if (head_dim <= 192 && value_dim <= 128) return {128, 128, 8, 1};
+      if (head_dim <= 192 && value_dim <= 192) return {128, 112, 8, 1};
+      return {128, 80, 8, 1};
+    }
     if (head_dim <= 64 && value_dim <= 64) return {128, 128, 4, 2};
     if (head_dim <= 128 && value_dim <= 128) return {128, 64, 4, 2};
     return {64, 32, 4, 2};  // O alone takes 128 registers at value_dim 256, Q 32 kB at head_dim 256

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Prefill: attention of many query rows a sequence. Layer: host entry; checks, chooses the kernel,
-// launches it.
+// launches it. On 9.0 that is kernel/prefill_sm90a.cuh where it is built and can do what is asked
+// for, everywhere else kernel/prefill_sm80.cuh.
 #pragma once
 
 #include <cmath>
@@ -8,17 +9,23 @@
 #include "attention.hpp"
 #include "detail/check.hpp"
 #include "detail/launch.cuh"
+#include "detail/tensor_map.cuh"
 #include "device.cuh"
 #include "kernel/prefill_sm80.cuh"
+#include "kernel/prefill_sm90a.cuh"
 
 namespace strobe {
 inline namespace STROBE_ABI {
 
-/// Bytes of workspace a prefill within these bounds needs: a pure function. The portable kernel
-/// needs none, and 0 bytes may come as Workspace{}; kernels to come will need some, so ask.
+/// Bytes of workspace a prefill within these bounds makes use of: a pure function. On 9.0 the
+/// header alone, whose counter lets multiprocessors take query tiles as they become free; elsewhere
+/// nothing. Workspace{} is legal too and costs some per cent under uneven masks: each
+/// multiprocessor then has its share from the start. The results are the same, bit for bit.
 template <class Attention>
-constexpr size_t prefill_workspace_bytes(const Bounds&, const Device&) noexcept {
-  return 0;
+constexpr size_t prefill_workspace_bytes(const Bounds&, const Device& device) noexcept {
+  return kernel::PrefillSm90a<Attention>::exists && device.compute_capability == 90
+             ? workspace_header_bytes
+             : 0;
 }
 
 namespace detail {
@@ -43,10 +50,176 @@ static Status check_prefill(const Attention& a, const Device& device) noexcept {
 }
 
 template <class Attention>
-static Status prepare_prefill(const Device& device) noexcept {
+static Status prepare_prefill_sm80(const Device& device) noexcept {
   static ReadyDevices ready{0};
   return prepare(&kernel::prefill_sm80<Attention>, kernel::PrefillSm80<Attention>::shared_bytes,
                  device, ready);
+}
+
+/// Whether this file was compiled for 9.0a, asked of the runtime once.
+static inline bool has_sm90a_code() noexcept {
+#if STROBE_HOST_EXECUTION
+  return true;
+#else
+  static std::atomic<int> known{-1};
+  int has = known.load(std::memory_order_acquire);
+  if (has < 0) {
+    cudaFuncAttributes attributes;
+    const cudaError_t error =
+        cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&kernel::built_for_sm90a));
+    if (error != cudaSuccess) (void)cudaGetLastError();  // no code at all: prepare() says so
+    has = error == cudaSuccess && attributes.sharedSizeBytes > 0 ? 1 : 0;
+    known.store(has, std::memory_order_release);
+  }
+  return has == 1;
+#endif
+}
+
+/// The maps of one tensor, in boxes of `rows`, 8 and 1. False where TMA cannot describe it. Token
+/// counts of packed tensors are known to the device alone, so no extent of tokens is promised: the
+/// kernel never asks for a row that is not there.
+template <class T>
+static bool encode_tile_maps(kernel::TileMaps& maps, const View<const T>& view, int dim, int heads,
+                             int batch, int rows) noexcept {
+  // A stride whose extent is 1 is not looked at, and may be anything.
+  const auto stride_bytes = [](int64_t stride, int64_t extent) {
+    return extent > 1 ? uint64_t(stride) * sizeof(T) : uint64_t(16);
+  };
+  TensorMapShape shape{view.data,
+                       4,
+                       {uint64_t(dim), uint64_t(1) << 31, uint64_t(heads), uint64_t(batch)},
+                       {uint64_t(view.token) * sizeof(T), stride_bytes(view.head, heads),
+                        stride_bytes(view.batch, batch)},
+                       {64, uint32_t(rows), 1, 1, 1}};
+  bool described = true;
+  for (ptx::TensorMap* map : {&maps.whole, &maps.eight, &maps.one}) {
+    described = described && encode_tensor_map(*map, shape).ok();
+    shape.box[1] = map == &maps.whole ? 8 : 1;
+  }
+  return described;
+}
+
+template <class Attention>
+static float scale_of(const Attention& a) noexcept {
+  return a.scale.given ? a.scale.value : 1.f / std::sqrt(static_cast<float>(a.head_dim));
+}
+
+/// Whether every query tile of a call has about as much to do.
+template <class Attention>
+static bool has_even_tiles(const Attention& a) noexcept {
+  return tile::is_same<typename Attention::mask_type, Full> && a.lengths.q_lens == nullptr &&
+         a.lengths.kv_lens == nullptr && a.lengths.q_offsets == nullptr &&
+         a.lengths.kv_offsets == nullptr;
+}
+
+/// How long a launch takes, in pairs of a row and a key that a multiprocessor multiplies: turns of
+/// the machine, times what it has at a time. Uneven tiles are taken for a causal mask's, which end
+/// with their rows but are walked whole.
+template <class C>
+static double prefill_cost(const Bounds& bounds, int sm_count, bool even) noexcept {
+  const double tiles = double(PersistentSchedule::tiles_of(bounds, C::block_q));
+  const int at_once = tiles > sm_count ? C::tile_shape.blocks_per_sm : 1;
+  const double turns = tiles / (double(sm_count) * at_once);
+  const double keys = even ? bounds.kv_len : double(bounds.kv_len) + C::block_q + C::block_kv;
+  // One consumer alone leaves the tensor cores idle under its softmax: 0.55 of the rate of three,
+  // two such blocks 0.83 (D 64, H200, docs/tuning.md).
+  const double rate = C::consumers > 1 ? 1 : at_once > 1 ? 0.83 : 0.55;
+  return (even || turns < 1 ? std::ceil(turns) : turns) * keys * C::block_q * at_once / rate;
+}
+
+/// The kernel of a call, ready to be launched.
+template <class Attention>
+struct PrefillPlan {
+  Status status;
+  Family family = Family::sm80;
+  const char* why_portable = nullptr;  ///< on 9.0
+  kernel::PrefillSm90aParams<Attention> params;
+
+  explicit PrefillPlan(const Attention& a) noexcept
+      : params{{}, {}, {}, a, {}, nullptr, scale_of(a)} {}
+};
+
+/// Fills in the 9.0 kernel's parameters and returns null, or says why it does not run this call.
+template <Family Size, class Attention>
+static const char* plan_prefill_sm90a(PrefillPlan<Attention>& plan, const Attention& a,
+                                      const Device& device) noexcept {
+  using C = kernel::PrefillSm90a<Attention, Size>;
+  const Bounds& bounds = a.bounds;
+  kernel::PrefillSm90aParams<Attention>& params = plan.params;
+  if (device.shared_bytes_per_block < C::shared_bytes)
+    return "device.shared_bytes_per_block is too small for its kernel";
+  if (!has_sm90a_code()) return "this file was not compiled for 90a";
+  if (bounds.kv_len == 0) return "there are no keys";
+  if (PersistentSchedule::tiles_of(bounds, C::block_q) > 0x7fffffff)
+    return "there are too many query tiles";
+  const auto tile_maps = [&](kernel::TileMaps& maps, const auto& view, int dim, int heads,
+                             bool packed, int tokens, int rows) {
+    auto seen = view;
+    if (!packed && tokens <= 1) seen.token = 8;  // not looked at, but a map wants a legal number
+    return encode_tile_maps(maps, seen, dim, heads, packed ? 1 : bounds.batch, rows);
+  };
+  const bool q_packed = a.lengths.q_offsets != nullptr, kv_packed = a.lengths.kv_offsets != nullptr;
+  if (!tile_maps(params.q, a.q, a.head_dim, bounds.q_heads, q_packed, bounds.q_len, C::block_q))
+    return "TMA cannot describe q";
+  if (!tile_maps(params.k, a.kv.k, a.head_dim, bounds.kv_heads, kv_packed, bounds.kv_len,
+                 C::block_kv))
+    return "TMA cannot describe kv.k";
+  if (!tile_maps(params.v, a.kv.v, a.value_dim, bounds.kv_heads, kv_packed, bounds.kv_len,
+                 C::block_kv))
+    return "TMA cannot describe kv.v";
+  params.schedule =
+      PersistentSchedule(bounds, C::block_q, 2 * (a.head_dim + a.value_dim),
+                         device.sm_count * C::tile_shape.blocks_per_sm, has_even_tiles(a));
+  static ReadyDevices ready{0};
+  plan.status = prepare(&kernel::prefill_sm90a<Attention, Size>, C::shared_bytes, device, ready);
+  plan.family = Size;
+  return nullptr;
+}
+
+/// Chooses after check_prefill; never for calls without rows.
+template <class Attention>
+static void plan_prefill(PrefillPlan<Attention>& plan, const Attention& a,
+                         const Device& device) noexcept {
+  if (device.compute_capability == 90) {
+    using Large = kernel::PrefillSm90a<Attention, Family::sm90a>;
+    using Small = kernel::PrefillSm90a<Attention, Family::sm90a_small>;
+    if constexpr (!Large::exists) {
+      plan.why_portable = "its kernel has no paged K and V, no Reduction::fixed, no split_p";
+    } else {
+      const bool even = has_even_tiles(a);
+      if constexpr (Small::exists) {
+        if (prefill_cost<Small>(a.bounds, device.sm_count, even) <
+            prefill_cost<Large>(a.bounds, device.sm_count, even))
+          plan.why_portable = plan_prefill_sm90a<Family::sm90a_small>(plan, a, device);
+      }
+      if (plan.family == Family::sm80)
+        plan.why_portable = plan_prefill_sm90a<Family::sm90a>(plan, a, device);
+    }
+    if (plan.family != Family::sm80) return;
+  }
+  plan.status = prepare_prefill_sm80<Attention>(device);
+}
+
+template <Family Size, class Attention>
+static Status launch_prefill_sm90a(PrefillPlan<Attention>& plan, const Device& device,
+                                   const Workspace& workspace, cudaStream_t stream) noexcept {
+  using C = kernel::PrefillSm90a<Attention, Size>;
+  plan.params.counter = static_cast<uint32_t*>(workspace.data);
+  const int blocks =
+      min_of(plan.params.schedule.tiles(), device.sm_count * C::tile_shape.blocks_per_sm);
+  return launch(&kernel::prefill_sm90a<Attention, Size>, blocks, C::threads, C::shared_bytes,
+                stream, plan.params);
+}
+
+template <Family Size, class Attention>
+static KernelChoice describe_prefill_sm90a() noexcept {
+  using C = kernel::PrefillSm90a<Attention, Size>;
+  Sentence sentence(Code::ok);
+  sentence << "prefill_sm90a (wgmma, TMA), " << C::block_q << " x " << C::block_kv << " tiles, "
+           << C::consumers
+           << (C::consumers == 1 ? " consumer warpgroup, " : " consumer warpgroups, ") << C::stages
+           << " stages, " << C::tile_shape.blocks_per_sm << " a multiprocessor, ";
+  return chosen(Size, sentence, C::shared_bytes, nullptr);
 }
 
 }  // namespace detail
@@ -56,41 +229,63 @@ static Status prepare_prefill(const Device& device) noexcept {
 template <class Attention>
 static Status prefill_supported(const Attention& a, const Device& device) noexcept {
   const Status status = detail::check_prefill(a, device);
-  return status.ok() ? detail::prepare_prefill<Attention>(device) : status;
+  if (!status) return status;
+  if (detail::has_no_rows(a.bounds)) return detail::prepare_prefill_sm80<Attention>(device);
+  detail::PrefillPlan<Attention> plan(a);
+  detail::plan_prefill(plan, a, device);
+  return plan.status;
 }
 
 /// The kernel prefill(a, ..) would launch.
 template <class Attention>
 static KernelChoice prefill_kernel(const Attention& a, const Device& device) noexcept {
   using C = kernel::PrefillSm80<Attention>;
-  const Status status = prefill_supported(a, device);
+  const Status status = detail::check_prefill(a, device);
   if (!status) return {status, Family::sm80, 0, {}};
+  detail::PrefillPlan<Attention> plan(a);
+  if (!detail::has_no_rows(a.bounds)) detail::plan_prefill(plan, a, device);
+  if (!plan.status) return {plan.status, Family::sm80, 0, {}};
+  if (plan.family == Family::sm90a)
+    return detail::describe_prefill_sm90a<Family::sm90a, Attention>();
+  if (plan.family == Family::sm90a_small)
+    return detail::describe_prefill_sm90a<Family::sm90a_small, Attention>();
   detail::Sentence sentence(Code::ok);
   sentence << "prefill_sm80 (mma.sync), " << C::block_q << " x " << C::block_kv << " tiles, "
            << C::tile.warps << " warps, ";
-  return detail::portable_choice(sentence, C::shared_bytes, device);
+  return detail::chosen(Family::sm80, sentence, C::shared_bytes, plan.why_portable);
 }
 
 /// O = attention of every query row, and LSE where a.lse.data is not null. See Attention for
 /// shapes, Lengths for what is read on the device. Asynchronous on `stream`, allocates nothing,
-/// synchronises nothing, capturable in a CUDA graph; the launch depends on a.bounds and `device`
-/// alone. Rows past a sequence's q_len are not written. `device` must be the current one. Errors:
-/// invalid (names the field), unsupported (no kernel for it), launch_failed (CUDA's error; it is
-/// not left pending).
+/// synchronises nothing, capturable in a CUDA graph; the launch depends on a.bounds, `device` and
+/// the tensors' addresses and strides alone. Rows past a sequence's q_len are not written.
+/// `workspace`: of prefill_workspace_bytes, or Workspace{}. `device` must be the current one.
+/// Errors: invalid (names the field), unsupported (no kernel for it), launch_failed (CUDA's error;
+/// it is not left pending).
 template <class Attention>
 static Status prefill(const Attention& a, const Device& device, const Workspace& workspace,
                       cudaStream_t stream) noexcept {
-  using C = kernel::PrefillSm80<Attention>;
   Status status = detail::check_prefill(a, device);
   if (!status) return status;
-  if (!(status = detail::check_workspace(workspace,
-                                         prefill_workspace_bytes<Attention>(a.bounds, device))))
+  const bool none_given = workspace.data == nullptr && workspace.bytes == 0;
+  if (!(status = detail::check_workspace(
+            workspace, none_given ? 0 : prefill_workspace_bytes<Attention>(a.bounds, device))))
     return status;
   if (detail::has_no_rows(a.bounds)) return {};
-  if (!(status = detail::prepare_prefill<Attention>(device))) return status;
-  const kernel::PrefillParams<Attention> params{
-      a, PrefillSchedule(a.bounds, C::block_q),
-      a.scale.given ? a.scale.value : 1.f / std::sqrt(static_cast<float>(a.head_dim))};
+  detail::PrefillPlan<Attention> plan(a);
+  detail::plan_prefill(plan, a, device);
+  if (!plan.status) return plan.status;
+  if constexpr (kernel::PrefillSm90a<Attention>::exists) {
+    if (plan.family == Family::sm90a)
+      return detail::launch_prefill_sm90a<Family::sm90a>(plan, device, workspace, stream);
+  }
+  if constexpr (kernel::PrefillSm90a<Attention, Family::sm90a_small>::exists) {
+    if (plan.family == Family::sm90a_small)
+      return detail::launch_prefill_sm90a<Family::sm90a_small>(plan, device, workspace, stream);
+  }
+  using C = kernel::PrefillSm80<Attention>;
+  const kernel::PrefillParams<Attention> params{a, PrefillSchedule(a.bounds, C::block_q),
+                                                detail::scale_of(a)};
   return detail::launch(&kernel::prefill_sm80<Attention>,
                         int(PrefillSchedule::blocks(a.bounds, C::block_q)), C::threads,
                         C::shared_bytes, stream, params);

@@ -49,6 +49,65 @@ struct PrefillSchedule {
   }
 };
 
+/// Work of a prefill launch whose blocks stay and take query tiles one after another, in the order
+/// of their index. Heads follow each other, so that few K and V are read at a time and L2 keeps
+/// them, each with its last query tile first, under a causal mask the longest. Where tiles differ
+/// in length the last heads are taken together, all their long tiles before their short ones, so
+/// that the launch ends evenly: as many heads as give each block some 8 tiles, but no more
+/// than L2 holds or 32, which read memory slowly enough for the products to hide (docs/tuning.md).
+struct PersistentSchedule {
+  static constexpr int64_t l2_bytes = 24 << 20;  ///< of K and V
+
+  int q_tiles = 0;
+  int q_heads = 0;
+  int heads = 0;       ///< of the whole batch
+  int last_heads = 1;  ///< taken together
+  detail::FastDivision by_q_tiles, by_last_heads, by_q_heads, by_group;
+
+  PersistentSchedule() = default;
+  /// key_bytes: of K and V together, a key. blocks: of the launch, at most. even: all query tiles
+  /// are of about the same length.
+  PersistentSchedule(const Bounds& bounds, int block_q, int key_bytes, int blocks, bool even)
+      : q_tiles(detail::ceil_div(bounds.q_len, block_q)),
+        q_heads(bounds.q_heads),
+        heads(bounds.batch * bounds.q_heads),
+        last_heads(even ? 1 : last_heads_of(bounds, q_tiles, key_bytes, blocks)),
+        by_q_tiles(q_tiles),
+        by_last_heads(last_heads),
+        by_q_heads(bounds.q_heads),
+        by_group(bounds.q_heads / bounds.kv_heads) {}
+
+  /// Query tiles in all; held at 2^63 - 1. The caller checks that they fit an int.
+  static int64_t tiles_of(const Bounds& bounds, int block_q) {
+    return PrefillSchedule::blocks(bounds, block_q);
+  }
+  STROBE_HOST_DEVICE int tiles() const { return q_tiles * heads; }
+
+  STROBE_HOST_DEVICE PrefillWork work(int index) const {
+    const int first_heads = heads - last_heads, in_last = index - first_heads * q_tiles;
+    int tile, head_and_batch;
+    if (in_last < 0) {
+      head_and_batch = by_q_tiles(index);
+      tile = index - head_and_batch * q_tiles;
+    } else {
+      tile = by_last_heads(in_last);
+      head_and_batch = first_heads + in_last - tile * last_heads;
+    }
+    const int batch = by_q_heads(head_and_batch), q_head = head_and_batch - batch * q_heads;
+    return {q_tiles - 1 - tile, q_head, by_group(q_head), batch};
+  }
+
+ private:
+  static int last_heads_of(const Bounds& bounds, int q_tiles, int key_bytes, int blocks) {
+    const int group = bounds.q_heads / bounds.kv_heads;
+    const int64_t head_bytes = int64_t(detail::max_of(bounds.kv_len, 1)) * key_bytes;
+    const int held = int(l2_bytes / head_bytes) * group;
+    const int wanted = detail::ceil_div(8 * blocks, q_tiles);
+    const int last = detail::min_of(wanted, detail::max_of(held, 32));
+    return detail::min_of(last, bounds.batch * bounds.q_heads);
+  }
+};
+
 /// Keys a split of flash-attention-cuda's rule: the largest power of two from 128 to 1024 for which
 /// batch * heads * ceil(max_len / split) still reaches `min_blocks` (two blocks an SM), else 128.
 /// Kept as the simple, documented rule; DecodeSchedule's own cuts by parts, which a loose bound on

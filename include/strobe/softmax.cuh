@@ -84,6 +84,50 @@ struct OnlineSoftmax {
     return __any_sync(0xffffffffu, grew);
   }
 
+  /// The same, but m of a row stays where it is unless a logit exceeds it by more than
+  /// 2^slack_log2: P may then be that much larger than 1, and there is seldom anything to shrink
+  /// (the conditional rescaling of FlashAttention-4). Each row decides for itself, so its bits do
+  /// not depend on its neighbours; where no row of the warp has to move, which is nearly always,
+  /// nothing is exchanged between lanes. `shrink` is set only where true is returned.
+  template <int Columns>
+  STROBE_DEVICE bool raise_seldom(const float (&s)[Tiles][Columns][4], float scale_log2,
+                                  float slack_log2, float (&shrink)[Tiles][2]) {
+    float largest[Tiles][4];
+    bool exceeds = false;
+    STROBE_UNROLL
+    for (int t = 0; t < Tiles; ++t) {
+      // Four chains, or each maximum would wait for the one before it.
+      STROBE_UNROLL
+      for (int e = 0; e < 4; ++e) largest[t][e] = s[t][0][e];
+      STROBE_UNROLL
+      for (int c = 1; c < Columns; ++c) {
+        STROBE_UNROLL
+        for (int e = 0; e < 4; ++e) largest[t][e] = fmaxf(largest[t][e], s[t][c][e]);
+      }
+      STROBE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        largest[t][2 * h] = fmaxf(largest[t][2 * h], largest[t][2 * h + 1]);
+        exceeds = exceeds || fmaf(largest[t][2 * h], scale_log2, -m_log2[t][h]) > slack_log2;
+      }
+    }
+    if (!__any_sync(0xffffffffu, exceeds)) return false;
+    STROBE_UNROLL
+    for (int t = 0; t < Tiles; ++t) {
+      STROBE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        float top = largest[t][2 * h];
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        const bool moves = fmaf(top, scale_log2, -m_log2[t][h]) > slack_log2;
+        const float raised = moves ? top * scale_log2 : m_log2[t][h];
+        shrink[t][h] = ptx::exp2_approx(m_log2[t][h] - raised);
+        m_log2[t][h] = raised;
+        l[t][h] = multiply(l[t][h], shrink[t][h]);
+      }
+    }
+    return true;
+  }
+
   /// Turns the logits of one accumulator tile into P = exp(S - m) and adds them to l. Any thread,
   /// after raise().
   STROBE_DEVICE void exponentiate(float (&s)[4], int t, float scale_log2) {

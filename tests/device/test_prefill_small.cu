@@ -11,7 +11,43 @@ using HalfCausal = strobe::Attention<__half, 64, strobe::Causal>;
 using WideWindow = strobe::Attention<__nv_bfloat16, 128, strobe::Window>;
 using Capped = strobe::Attention<__half, 64, strobe::SinkWindow, strobe::Strided<__half>,
                                  strobe::SoftCap, 64, float>;
+// So small a problem gets small tiles on 9.0, unless the policy has no others than the large ones.
+struct LargeTiles : strobe::DefaultPolicy {
+  static constexpr strobe::PrefillTile prefill(strobe::Family family, int head_dim, int value_dim) {
+    return strobe::DefaultPolicy::prefill(
+        family == strobe::Family::sm80 ? family : strobe::Family::sm90a, head_dim, value_dim);
+  }
+};
+using LargeCausal = strobe::Attention<__half, 64, strobe::Causal, strobe::Strided<__half>,
+                                      strobe::NoScore, 64, __half, LargeTiles>;
+using LargeWindow =
+    strobe::Attention<__nv_bfloat16, 64, strobe::Window, strobe::Strided<__nv_bfloat16>,
+                      strobe::NoScore, 64, __nv_bfloat16, LargeTiles>;
+using Full128 = strobe::Attention<__half, 128, strobe::Full>;
 }  // namespace
+
+STROBE_TEST_CASE(
+    "small: several key tiles, tails of every kind, and a block that does several tiles",
+    "[small]") {
+  for (const float scale : {0.125f, -0.125f}) {
+    Problem p;
+    p.q_len = 211;
+    p.kv_len = 397;
+    p.q_heads = 2;
+    p.scale = scale;
+    check_problem<LargeCausal>(p);
+    check_problem<HalfCausal>(p);
+    check_problem<Full128>(p);
+  }
+  Problem p;
+  p.batch = 2;
+  p.q_len = 200;
+  p.kv_len = 270;
+  p.q_lens = {200, 3};
+  p.kv_lens = {0, 261};
+  check_problem<LargeWindow>(p, {100, 3});
+  check_problem<Full128>(p);
+}
 
 STROBE_TEST_CASE("small: causal, two query tiles, grouped heads", "[small]") {
   Problem p;

@@ -222,3 +222,32 @@ TEST_CASE("prefill_kernel says what would run and why", "[cpu][errors]") {
   }
   CHECK(problem.written() == 0);
 }
+
+TEST_CASE("prefill_kernel: the 9.0 kernel where it can, and else why not", "[cpu][errors]") {
+  Problem problem;
+  Call call = problem.valid();
+  call.device = strobe::Device{0, 90, 132, 227 * 1024};
+  CHECK(strobe::prefill_workspace_bytes<api::Attention>(call.a.bounds, call.device) ==
+        strobe::workspace_header_bytes);
+  const auto text = [&] {
+    const strobe::KernelChoice choice = strobe::prefill_kernel(call.a, call.device);
+    REQUIRE(choice.status.ok());
+    CHECK((choice.family != strobe::Family::sm80) ==
+          (std::string(choice.text).find("prefill_sm90a") == 0));
+    CHECK(std::string(choice.text).find("...") == std::string::npos);
+    return std::string(choice.text);
+  };
+  CHECK(text().find("prefill_sm90a (wgmma, TMA)") == 0);
+  CHECK(run(call) == "");
+  CHECK(problem.written() == Problem::outputs);
+
+  // TMA has no negative strides.
+  Call reversed = call;
+  std::swap(reversed, call);
+  call.a.kv.k.token = -call.a.kv.k.token;
+  CHECK(text().find("on 9.0 because TMA cannot describe kv.k") != std::string::npos);
+  call = reversed;
+  call.device.shared_bytes_per_block = 100 * 1024;
+  CHECK(text().find("on 9.0 because device.shared_bytes_per_block is too small") !=
+        std::string::npos);
+}

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "strobe/kernel/prefill_sm80.cuh"
+#include "strobe/kernel/prefill_sm90a.cuh"
 
 namespace {
 
@@ -50,6 +51,31 @@ TEST_CASE("split_p has the same tiles", "[cpu][policy]") {
   check_all<strobe::SplitPPolicy>(std::make_integer_sequence<int, count * count>{});
   STATIC_CHECK(strobe::SplitPPolicy::precision == strobe::Precision::split_p);
   STATIC_CHECK(strobe::DefaultPolicy::precision == strobe::Precision::standard);
+}
+
+TEST_CASE("the 9.0 kernel exists for every width, and for what it can do alone", "[cpu][policy]") {
+  using strobe::Attention;
+  using strobe::Full;
+  using strobe::NoScore;
+  using strobe::Strided;
+  using strobe::kernel::PrefillSm90a;
+  STATIC_CHECK(PrefillSm90a<Attention<__half, 32>>::exists);
+  STATIC_CHECK(PrefillSm90a<Attention<__half, 64>>::exists);
+  STATIC_CHECK(PrefillSm90a<Attention<__half, 96>>::exists);
+  STATIC_CHECK(PrefillSm90a<Attention<__nv_bfloat16, 128>>::exists);
+  STATIC_CHECK(PrefillSm90a<Attention<__half, 192>>::exists);
+  STATIC_CHECK(PrefillSm90a<Attention<__half, 256>>::exists);
+  using Narrow = Attention<__half, 192, Full, Strided<__half>, NoScore, 128>;
+  STATIC_CHECK(PrefillSm90a<Narrow>::exists);
+  using Wide = Attention<__half, 64, Full, Strided<__half>, NoScore, 256>;
+  STATIC_CHECK(PrefillSm90a<Wide>::exists);
+  STATIC_CHECK_FALSE(PrefillSm90a<Attention<__half, 64, Full, strobe::Paged<__half>>>::exists);
+  using Split =
+      Attention<__half, 64, Full, Strided<__half>, NoScore, 64, __half, strobe::SplitPPolicy>;
+  STATIC_CHECK_FALSE(PrefillSm90a<Split>::exists);
+  using Fixed =
+      Attention<__half, 64, Full, Strided<__half>, NoScore, 64, __half, strobe::FixedPolicy<>>;
+  STATIC_CHECK_FALSE(PrefillSm90a<Fixed>::exists);
 }
 
 TEST_CASE("no width asks for a tile larger than a smaller width's", "[cpu][policy]") {

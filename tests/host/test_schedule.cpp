@@ -9,9 +9,33 @@
 #include "strobe/schedule.hpp"
 
 using strobe::Bounds;
+using strobe::PersistentSchedule;
 using strobe::PrefillSchedule;
 using strobe::PrefillWork;
 using strobe::detail::FastDivision;
+
+namespace {
+
+// Each index has work of its own, all of it in range, and the KV head is that of the query head.
+template <class Schedule>
+void check_covers(const Schedule& schedule, const Bounds& bounds, int block_q, int64_t blocks) {
+  const int tiles = (bounds.q_len + block_q - 1) / block_q;
+  REQUIRE(blocks == int64_t(tiles) * bounds.q_heads * bounds.batch);
+  std::set<std::tuple<int, int, int>> seen;
+  bool in_range = true, kv_right = true;
+  for (int block = 0; block < int(blocks); ++block) {
+    const PrefillWork work = schedule.work(block);
+    in_range = in_range && work.q_tile >= 0 && work.q_tile < tiles && work.q_head >= 0 &&
+               work.q_head < bounds.q_heads && work.batch >= 0 && work.batch < bounds.batch;
+    kv_right = kv_right && work.kv_head == work.q_head * bounds.kv_heads / bounds.q_heads;
+    seen.insert({work.batch, work.q_head, work.q_tile});
+  }
+  REQUIRE(in_range);
+  REQUIRE(kv_right);
+  REQUIRE(int64_t(seen.size()) == blocks);
+}
+
+}  // namespace
 
 TEST_CASE("every (query tile, head, batch) exactly once, KV head by the group", "[cpu][schedule]") {
   struct Heads {
@@ -24,24 +48,41 @@ TEST_CASE("every (query tile, head, batch) exactly once, KV head by the group", 
       for (int q_len : {1, 63, 64, 65, 128, 200, 513})
         for (int block_q : {16, 64, 128}) {
           CAPTURE(heads.q, heads.kv, batch, q_len, block_q);
-          const Bounds bounds{batch, q_len, 1, heads.q, heads.kv};
-          const PrefillSchedule schedule(bounds, block_q);
-          const int tiles = (q_len + block_q - 1) / block_q;
+          const Bounds bounds{batch, q_len, q_len, heads.q, heads.kv};
           const int64_t blocks = PrefillSchedule::blocks(bounds, block_q);
-          REQUIRE(blocks == int64_t(tiles) * heads.q * batch);
-          std::set<std::tuple<int, int, int>> seen;
-          bool in_range = true, kv_right = true;
-          for (int block = 0; block < int(blocks); ++block) {
-            const PrefillWork work = schedule.work(block);
-            in_range = in_range && work.q_tile >= 0 && work.q_tile < tiles && work.q_head >= 0 &&
-                       work.q_head < heads.q && work.batch >= 0 && work.batch < batch;
-            kv_right = kv_right && work.kv_head == work.q_head * heads.kv / heads.q;
-            seen.insert({work.batch, work.q_head, work.q_tile});
-          }
-          REQUIRE(in_range);
-          REQUIRE(kv_right);
-          REQUIRE(int64_t(seen.size()) == blocks);
+          check_covers(PrefillSchedule(bounds, block_q), bounds, block_q, blocks);
+          for (int sm_count : {1, 16, 132})
+            for (bool even : {false, true})
+              check_covers(PersistentSchedule(bounds, block_q, 512, sm_count, even), bounds,
+                           block_q, PersistentSchedule::tiles_of(bounds, block_q));
         }
+}
+
+TEST_CASE("persistent order: heads one by one, the last ones together with long tiles first",
+          "[cpu][schedule]") {
+  const Bounds bounds{8, 2048, 2048, 16, 4};
+  // Of 24 MB of K and V, 1 MB a KV head, 24 KV heads or 96 query heads; 8 * 132 / 16 are wanted.
+  const PersistentSchedule uneven(bounds, 128, 512, 132, false);
+  REQUIRE(uneven.tiles() == 16 * 128);
+  REQUIRE(uneven.last_heads == 66);
+  for (int head : {0, 61})
+    for (int tile = 0; tile < 16; ++tile) {
+      const PrefillWork work = uneven.work(head * 16 + tile);
+      CHECK(work.batch * 16 + work.q_head == head);
+      CHECK(work.q_tile == 15 - tile);
+    }
+  for (int tile : {0, 15})
+    for (int head : {0, 65}) {
+      const PrefillWork work = uneven.work(62 * 16 + tile * 66 + head);
+      CHECK(work.batch * 16 + work.q_head == 62 + head);
+      CHECK(work.q_tile == 15 - tile);
+    }
+  // Never more than L2 holds, or 32 heads.
+  CHECK(PersistentSchedule({64, 512, 512, 16, 16}, 128, 1024, 132, false).last_heads == 48);
+  CHECK(PersistentSchedule({1, 1024, 1 << 20, 64, 64}, 128, 1024, 132, false).last_heads == 32);
+  CHECK(PersistentSchedule({1, 16384, 16384, 16, 16}, 128, 512, 132, false).last_heads == 9);
+  // Even tiles need no care for the end.
+  CHECK(PersistentSchedule(bounds, 128, 512, 132, true).last_heads == 1);
 }
 
 TEST_CASE("order: the last query tile of a head first, heads of a group beside each other",

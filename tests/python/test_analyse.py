@@ -49,6 +49,11 @@ PREFILL_RESOURCES = {
     "binary_version": 90,
     "ptx_version": 90,
 }
+HOPPER_RESOURCES = {
+    **PREFILL_RESOURCES,
+    **{"kernel": "prefill_sm90a", "blocks": 100, "threads": 384, "registers": 168, "dynamic_shared_bytes": 164864},
+    **{"blocks_per_sm": 1, "block_kv": 128, "row_warps": 8},
+}
 DECODE_RESOURCES = {
     **PREFILL_RESOURCES,
     **{"kernel": "decode_sm80", "blocks": 256, "block_q": 16, "block_kv": 32, "row_warps": 1, "key_warps": 4},
@@ -110,7 +115,7 @@ class Parse(unittest.TestCase):
         self.assertEqual(len(counters.METRICS), len(set(counters.METRICS)))
         self.assertEqual(set(counters.BUSY), set(model.UNITS))
         self.assertEqual(set(page.STALLS), set(counters.STALL_REASONS))
-        for names in counters.BUSY.values():
+        for names in [*counters.BUSY.values(), *counters.BUSY_OF_WGMMA.values()]:
             self.assertLessEqual(set(names), set(counters.METRICS))
 
 
@@ -203,6 +208,27 @@ class Model(unittest.TestCase):
         self.assertEqual(work.hbm, 4 * tensor + 4 * 64 * 4096)
         self.assertEqual(work.issue, work.tensor / 4096 + work.shared_read / 512 + (work.mufu + work.fma + work.alu) / 32)
 
+    def test_prefill_by_wgmma_by_hand(self):
+        """2 consumers of 64 rows; 32 tiles of 128 keys."""
+        work = model.work(cases.parse(FULL), HOPPER_RESOURCES)
+        tiles, logits = 4 * 16 * 32 * 32, 64 * 4096**2
+        self.assertEqual((work.tiles, work.tensor, work.mufu), (tiles, work.visible_flop, logits))
+        # One consumer: for each 16 of D A and B of S = Q K^T, and all of V for O += P V.
+        read = 8 * (64 * 16 + 128 * 16) + 128 * 128
+        self.assertEqual(work.shared_read, tiles * 2 * read * 2)
+        self.assertEqual(work.shared, work.shared_read + tiles * 128 * 256 * 2 + 2048 * 128 * 128 * 2)
+        self.assertEqual(work.issue, tiles * 2 * 4 * (8 + 8) + (1 + 2 + 1.5) * logits / 32)
+        portable = model.work(cases.parse(FULL), PREFILL_RESOURCES)
+        for unit in ("fma", "alu", "l2", "hbm"):  # the same block_q
+            self.assertEqual(getattr(work, unit), getattr(portable, unit))
+
+    def test_wgmma_has_the_whole_tensor_rate(self):
+        run = made_up(HOPPER_RESOURCES)
+        made = model.ceilings(run, run["shapes"][0])
+        self.assertEqual(made["tensor"].rate, 4096 * 100 * 1500)
+        self.assertNotIn("%", made["tensor"].why)
+        self.assertAlmostEqual(model.ceilings(run, run["shapes"][-1])["tensor"].rate, 4096 * 2 / 3 * 100 * 1500)
+
     def test_causal_walks_tiles_up_to_the_diagonal(self):
         """Block i ends at key 128 (i + 1): 2, 4, .. 64 tiles of 64 keys."""
         work = model.work(cases.parse(CAUSAL), PREFILL_RESOURCES)
@@ -258,11 +284,12 @@ class Model(unittest.TestCase):
     def test_what_limits_occupancy(self):
         self.assertEqual(model.resident({"device": DEVICE}, PREFILL_RESOURCES), {"registers": 2, "shared memory": 2, "threads": 16})
         self.assertEqual(model.resident({"device": DEVICE}, DECODE_RESOURCES), {"registers": 3, "shared memory": 3, "threads": 16})
+        self.assertEqual(model.resident({"device": DEVICE}, HOPPER_RESOURCES), {"registers": 1, "shared memory": 1, "threads": 5})
         two = {**DECODE_RESOURCES, "dynamic_shared_bytes": 115712, "static_shared_bytes": 1024}
         self.assertEqual(model.resident({"device": DEVICE}, two)["shared memory"], 2)
 
 
-def made_up():
+def made_up(prefill=PREFILL_RESOURCES):
     """Prefill: the tensor pipe at 58 %, short of saturation; decode: HBM at 92 %."""
     counted = {name: 10.0 for name in counters.METRICS}
     counted.update({counters.stall(reason): 0.1 for reason in counters.STALL_REASONS})
@@ -285,7 +312,7 @@ def made_up():
         decode = name.startswith("decode")
         shape = {
             "name": name,
-            "resources": dict(DECODE_RESOURCES if decode else PREFILL_RESOURCES),
+            "resources": dict(DECODE_RESOURCES if decode else prefill),
             "time": {"median_us": 900.0, "low_us": 890.0, "high_us": 910.0, "samples": 20, "TFLOPS": 300.0},
             "counters": dict(counted),
             "missing": {},
@@ -327,6 +354,26 @@ class Page(unittest.TestCase):
         self.assertIn("a load from L2 or memory (`long_scoreboard`)", text)
         self.assertIn("1\u2009234\u2009567", text)
         self.assertIn("Every counter that was asked for could be read.", text)
+
+    def test_each_kernel_by_its_own_product(self):
+        portable, text = self.text(made_up()), self.text(made_up(HOPPER_RESOURCES))
+        for words in ("the modelled wavefronts also are", "`prefill_sm90a` is launched", "| tensor pipe, `wgmma` |"):
+            self.assertNotIn(words, portable)
+            self.assertIn(words, text)
+        self.assertIn("| tensor pipe, `wgmma` | 614 TFLOP/s | modelled | 4096 FLOP a clock and multiprocessor |", text)
+        self.assertIn("| tensor pipe, `mma.sync` | 410 TFLOP/s |", text)
+        self.assertRegex(text, r"\| Prefill \| D 128, S 4096, full \| `wgmma` \| \d+ \|")
+        self.assertRegex(text, r"\| Decode \| .* \| `mma.sync` \| \d+ \|")
+
+    def test_wgmma_reads_shared_memory_without_the_load_and_store_unit(self):
+        run = made_up(HOPPER_RESOURCES)
+        for shape in run["shapes"]:
+            shape["counters"]["l1tex__data_pipe_lsu_wavefronts_mem_shared" + counters.ELAPSED] = 85.0
+            shape["counters"]["l1tex__data_bank_reads" + counters.ELAPSED] = 70.0
+        shapes = page.shapes_of(run)
+        self.assertEqual((shapes[0].busy["shared"], shapes[-1].busy["shared"]), (0.7, 0.85))
+        del run["shapes"][0]["counters"]["l1tex__data_bank_reads" + counters.ELAPSED]
+        self.assertIsNone(page.shapes_of(run)[0].busy["shared"])
 
     def test_a_limit_that_contradicts_the_runtime_is_not_shown(self):
         run = made_up()
@@ -393,7 +440,7 @@ class Page(unittest.TestCase):
             shape["counters"], shape["time"] = {}, None
         only_decode = made_up()
         only_decode["shapes"] = only_decode["shapes"][5:]
-        for run in (made_up(), bare, only_decode):
+        for run in (made_up(), made_up(HOPPER_RESOURCES), bare, only_decode):
             roofline.draw(run, self.folder / "a.svg")
             roofline.draw(run, self.folder / "b.svg")
             self.assertEqual((self.folder / "a.svg").read_bytes(), (self.folder / "b.svg").read_bytes())
@@ -479,7 +526,7 @@ class Program(unittest.TestCase):
         self.assertEqual(set(run["shapes"][0]["counters"]), set(counters.METRICS))
         self.assertIsNone(run["shapes"][0]["time"])
         self.assertNotRegex(stored.read_text(encoding="utf-8"), f"secret|{re.escape(str(self.folder))}")
-        self.assertRegex(run["commands"][-1], r"^ncu .*'regex:\(prefill\|decode\)_sm80' .* strobe_bench --shape \S+ --calls 3$")
+        self.assertRegex(run["commands"][-1], r"^ncu .*'regex:\(prefill\|decode\)_sm\(80\|90a\)' .* strobe_bench --shape \S+ --calls 3$")
         done = self.analyse("--from", stored, "--page", written, "--no-chart")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("# Where the time goes", written.read_text(encoding="utf-8"))

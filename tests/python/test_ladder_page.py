@@ -37,6 +37,13 @@ def made_up_run():
             "rows": rows}
 
 
+def portable_run():
+    """On a GPU that is no Hopper."""
+    run = made_up_run()
+    run["rows"] = [row for row in run["rows"] if row["step"] != "07_strobe_hopper"]
+    return run
+
+
 class ReadingResults(unittest.TestCase):
     def refused(self, change, *words):
         run = made_up_run()
@@ -47,13 +54,18 @@ class ReadingResults(unittest.TestCase):
             self.assertIn(word, str(caught.exception))
 
     def test_speedups_are_over_the_step_before(self):
-        self.assertEqual([speedup for _, speedup in page.Results(made_up_run()).ladder()], [None, 2, 2, 2, 2, 2])
+        self.assertEqual([speedup for _, speedup in page.Results(made_up_run()).ladder()], [None, 2, 2, 2, 2, 2, 2])
 
     def test_the_length_is_4096_or_the_largest_that_all_steps_have(self):
         run = made_up_run()
         self.assertEqual(page.Results(run).len, 4096)
         run["rows"] = [row for row in run["rows"] if not (row["step"] == "02_naive" and row["S"] == 4096)]
         self.assertEqual(page.Results(run).len, 8192)
+
+    def test_a_step_that_the_gpu_does_not_run_is_left_out(self):
+        self.assertEqual(page.Results(made_up_run()).steps, list(page.STEPS))
+        self.assertEqual(page.Results(portable_run()).steps, list(page.STEPS[:-1]))
+        self.assertEqual(len(page.Results(portable_run()).ladder()), 6)
 
     def test_a_wrong_result_is_refused(self):
         self.refused(lambda run: run["rows"][2].update(right=False, max_error=0.5), "01_cpu", "4096", "0.5")
@@ -90,10 +102,17 @@ class WritingThePage(unittest.TestCase):
         text = self.written(made_up_run())["ladder.md"].decode()
         for expected in ("Made-up GPU", "driver 1.2.3", "2000-02-29", "bash run.sh --json x", "page.py x.json",
                          "1.23 ms for 16 of 4096 rows a head", "| 3 tiled | 1.23 ms | 4.00 | 2.00x | 16.0 | 25 % |",
-                         "384 blocks of 256 keys", "Limit: limit 5."):
+                         "384 blocks of 256 keys", "Limit: limit 5.", "Limit: limit 6.", "| 7 strobe, wgmma | 1.23 ms |"):
             self.assertIn(expected, text)
+        self.assertNotIn("did not measure", text)
         self.assertNotIn("$", text)
         self.assertNotIn("left out", text)
+
+    def test_a_run_without_hopper(self):
+        text = self.written(portable_run())["ladder.md"].decode()
+        self.assertIn("This run did not measure it.", text)
+        self.assertNotIn("7 strobe", text)
+        self.assertNotIn("limit 6", text)
 
     def test_what_was_left_out_is_said(self):
         run = made_up_run()

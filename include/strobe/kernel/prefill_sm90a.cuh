@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: MIT
+// Prefill with TMA and wgmma, for compute capability 9.0 (code for 9.0a). Layer: kernel. Sources:
+// FlashAttention-3 (Shah et al., 2024), section 3, for who does what; the register layouts are
+// those of tile/fragment.cuh.
+//
+// A block, one or two of them a multiprocessor, stays for the whole launch and takes query tiles
+// one after another. Its first warp is the producer: it walks the key tiles that the mask leaves
+// and asks TMA for them. The other warpgroups are consumers of 64 query rows each:
+//
+//   global --TMA--> shared Q, K, V (128-byte swizzle) --wgmma--> S --softmax--> P --wgmma--> O
+//
+// A consumer issues S = Q K^T of the next key tile and O += P V of this one together, and computes
+// the next tile's softmax while P V still runs; consumers take turns at issuing, so that one's
+// softmax also runs beside another's products.
+//
+// Barriers (mbarriers in shared memory, one pair a stage): `full` is completed by the bytes of TMA,
+// `empty` by one arrival of each consumer warp, which has waited for its own products. What the
+// producer tells the consumers, which tile, and whether it is the last, travels in shared memory
+// before the same `full`.
+#pragma once
+
+#include "../attention.hpp"
+#include "../ptx/atomic.cuh"
+#include "../ptx/barrier.cuh"
+#include "../ptx/mbarrier.cuh"
+#include "../ptx/registers.cuh"
+#include "../ptx/shared.cuh"
+#include "../ptx/tma.cuh"
+#include "../ptx/wgmma.cuh"
+#include "../schedule.hpp"
+#include "../warp_sm80.cuh"
+
+namespace strobe {
+inline namespace STROBE_ABI {
+namespace kernel {
+
+/// The boxes in which one tensor is loaded: whole tiles, and where a sequence ends 8 rows and
+/// single rows, so that nothing past its end is read.
+struct TileMaps {
+  ptx::TensorMap whole, eight, one;
+};
+
+/// What the kernel is given besides the caller's own words.
+template <class Attention>
+struct PrefillSm90aParams {
+  TileMaps q, k, v;
+  Attention attention;
+  PersistentSchedule schedule;
+  uint32_t* counter;  ///< query tiles handed out so far, 0 before and after a launch; may be null
+  float scale;
+};
+
+#if !STROBE_HOST_EXECUTION
+/// Never launched. What cudaFuncGetAttributes says of its shared memory tells whether this file was
+/// compiled for 9.0a: for the host 90 and 90a look alike.
+static __global__ void built_for_sm90a(int* bytes) {
+#if STROBE_HAS_SM90A
+  __shared__ int marker;
+  if (threadIdx.x == 0) marker = int(blockIdx.x);
+  __syncthreads();
+  *bytes = marker;
+#else
+  (void)bytes;
+#endif
+}
+#endif
+
+/// Compile-time numbers of one instance; Size is sm90a or sm90a_small. Shared memory:
+/// PrefillControl, Q, the stages of K, those of V. Rows lie in panels of 64 elements (128 bytes),
+/// each panel one box of TMA.
+template <class Attention, Family Size = Family::sm90a>
+struct PrefillSm90a {
+  using T = typename Attention::query_type;
+  static constexpr int head_dim = Attention::compiled_head_dim;
+  static constexpr int value_dim = Attention::compiled_value_dim;
+  static constexpr PrefillTile tile_shape =
+      Attention::policy_type::prefill(Size, head_dim, value_dim);
+  static constexpr int block_q = tile_shape.block_q;
+  static constexpr int block_kv = tile_shape.block_kv;
+  static constexpr int consumers = tile_shape.warps / 4;  ///< warpgroups
+  static constexpr int threads = 128 * (1 + consumers);
+  static constexpr int row_tiles = 1;
+  static constexpr int key_tiles = block_kv / 8;
+  static constexpr int value_tiles = value_dim / 8;
+  static constexpr int head_panels = (head_dim + 63) / 64;
+  static constexpr int value_panels = (value_dim + 63) / 64;
+  static constexpr int q_bytes = block_q * 128 * head_panels;
+  static constexpr int k_bytes = block_kv * 128 * head_panels;
+  static constexpr int v_bytes = block_kv * 128 * value_panels;
+  static constexpr int control_bytes = 1024;
+  static constexpr int fitting_stages =
+      (228 * 1024 / tile_shape.blocks_per_sm - 1024 - control_bytes - q_bytes) /
+      (k_bytes + v_bytes);  // of 228 kB a multiprocessor CUDA keeps one a block
+  static constexpr int stages = fitting_stages < 4 ? fitting_stages : 4;
+  /// Whether the kernel does what the policy asks for; otherwise the portable one does, and small
+  /// tiles that are no smaller are not compiled twice.
+  static constexpr bool exists =
+      Attention::policy_type::reduction.chunk == 0 &&
+      Attention::policy_type::precision == Precision::standard &&
+      tile::is_same<typename Attention::kv_type, Strided<T>> && tile_shape.warps % 4 == 0 &&
+      consumers >= 1 && consumers <= 3 && block_q == 64 * consumers && block_kv % 16 == 0 &&
+      block_kv >= 16 && block_kv <= 256 && fitting_stages >= 2 &&
+      (tile_shape.blocks_per_sm == 1 || (tile_shape.blocks_per_sm == 2 && consumers == 1)) &&
+      (Size == Family::sm90a ||
+       block_q < Attention::policy_type::prefill(Family::sm90a, head_dim, value_dim).block_q);
+  static constexpr int shared_bytes = control_bytes + q_bytes + stages * (k_bytes + v_bytes);
+  /// A multiprocessor's registers, 512 for every 128 threads' turn, are dealt anew: the producer
+  /// needs few.
+  static constexpr int producer_registers = consumers == 3 ? 32 : 40;
+  static constexpr int consumer_registers = consumers == 3 ? 160 : consumers == 2 ? 232 : 216;
+  /// By how many powers of two a logit may exceed m before O is rescaled: P stays below 2^8, far
+  /// inside fp16's range.
+  static constexpr float slack_log2 = 8.f;
+};
+
+/// What the producer says of a query tile.
+struct WorkItem {
+  PrefillWork work;
+  Sequence sequence;
+};
+/// What it says of a key tile, and of query tiles without one.
+struct WorkStep {
+  enum Flag : int {
+    partial = 1,
+    last = 2,     ///< of its query tile
+    no_keys = 4,  ///< nothing is loaded: the query tile sees no key, or there is none
+    end = 8       ///< no more query tiles
+  };
+  int begin;
+  int flags;
+  STROBE_DEVICE bool is(Flag flag) const { return (flags & flag) != 0; }
+};
+
+template <int Stages>
+struct PrefillControl {
+  uint64_t q_full, q_empty;
+  uint64_t k_full[Stages], k_empty[Stages], v_full[Stages], v_empty[Stages];
+  WorkStep step[Stages];  ///< of the K stage
+  WorkItem item[2];       ///< in turn, since one is read until its output is stored
+};
+
+/// Where things lie in a block's shared memory.
+template <class C>
+struct PrefillShared {
+  PrefillControl<C::stages>& control;
+  unsigned char* q;
+  uint32_t q_full, q_empty, k_full, k_empty, v_full, v_empty;  ///< addresses; stages 8 bytes apart
+  uint32_t q_smem, k_smem, v_smem;
+
+  STROBE_DEVICE explicit PrefillShared(unsigned char* shared)
+      : control(*reinterpret_cast<PrefillControl<C::stages>*>(shared)),
+        q(shared + C::control_bytes),
+        q_full(ptx::shared_address(&control.q_full)),
+        q_empty(ptx::shared_address(&control.q_empty)),
+        k_full(ptx::shared_address(control.k_full)),
+        k_empty(ptx::shared_address(control.k_empty)),
+        v_full(ptx::shared_address(control.v_full)),
+        v_empty(ptx::shared_address(control.v_empty)),
+        q_smem(ptx::shared_address(q)),
+        k_smem(q_smem + C::q_bytes),
+        v_smem(k_smem + C::stages * C::k_bytes) {
+    static_assert(sizeof(PrefillControl<C::stages>) <= C::control_bytes, "");
+  }
+};
+
+/// Where in the ring of stages a thread stands, and the parity of this time around.
+template <int Stages>
+struct StageCursor {
+  int stage = 0;
+  uint32_t parity = 0;
+  STROBE_DEVICE void next() {
+    if (++stage == Stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// Asks for `rows` of the Rows rows of one tile. One thread.
+template <int Rows, int Panels>
+STROBE_DEVICE void load_tile(uint32_t tile_smem, const TileMaps& maps, int rows, int token,
+                             int head, int batch, uint32_t full, ptx::L2Hint hint) {
+  ptx::mbarrier_arrive_expect(full, uint32_t(rows * 128 * Panels));
+  STROBE_UNROLL
+  for (int panel = 0; panel < Panels; ++panel) {
+    const uint32_t panel_smem = tile_smem + uint32_t(panel * Rows * 128);
+    if (rows == Rows) {
+      ptx::tma_load(panel_smem, maps.whole, {64 * panel, token, head, batch}, full, hint);
+    } else {
+      int r = 0;
+      for (; r + 8 <= rows; r += 8)
+        ptx::tma_load(panel_smem + uint32_t(r * 128), maps.eight,
+                      {64 * panel, token + r, head, batch}, full, hint);
+      for (; r < rows; ++r)
+        ptx::tma_load(panel_smem + uint32_t(r * 128), maps.one,
+                      {64 * panel, token + r, head, batch}, full, hint);
+    }
+  }
+}
+
+/// Rows of a tile of Q or K past the end: what comes of them is dropped. One thread.
+template <int Rows, int Panels>
+STROBE_DEVICE void leave_out_rows(uint32_t tile_smem, int rows, uint32_t full) {
+  STROBE_UNROLL
+  for (int panel = 0; panel < Panels; ++panel)
+    if (rows < Rows)
+      ptx::tma_leave_out(tile_smem + uint32_t((panel * Rows + rows) * 128),
+                         uint32_t((Rows - rows) * 128), full);
+}
+
+/// The producer: one warp, all the loads of all query tiles of this block.
+template <class C, class Attention>
+STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
+                                 unsigned char* shared_memory) {
+  const Attention& a = params.attention;
+  const PrefillShared<C> shared(shared_memory);
+  const int lane = int(threadIdx.x) % 32;
+  StageCursor<C::stages> k_cursor, v_cursor;
+  uint32_t q_parity = 0;
+
+  // The first tiles go by block, the others to whoever asks: asking until nothing is left makes as
+  // many requests as there are tiles, after which the counter is back at 0. Without a counter every
+  // block takes each gridDim.x-th.
+  const int tiles = params.schedule.tiles();
+  int asked = 0;
+  const auto following = [&](int index) {
+    return int(gridDim.x) +
+           (params.counter != nullptr ? __shfl_sync(0xffffffffu, asked, 0) : index);
+  };
+  for (int index = int(blockIdx.x);; index = following(index)) {
+    const bool end = index >= tiles;
+    WorkItem item{};
+    int first_row = 0, rows = 0;
+    if (!end) {
+      // The answer is wanted only after all loads of this tile.
+      if (lane == 0 && params.counter != nullptr)
+        asked = int(ptx::atomic_inc_acq_rel(params.counter, uint32_t(tiles) - 1));
+      item.work = params.schedule.work(index);
+      item.sequence = resolve_sequence(a.bounds, a.lengths, item.work.batch);
+      first_row = item.work.q_tile * C::block_q;
+      if (first_row >= item.sequence.q_len) continue;
+      rows = detail::min_of(item.sequence.q_len - first_row, C::block_q);
+    }
+    const Sequence& sequence = item.sequence;
+    const int first_position = first_row + sequence.kv_len - sequence.q_len;
+    const auto mask = a.mask.bind(Block{item.work.batch,
+                                        item.work.q_head,
+                                        item.work.kv_head,
+                                        {first_position, first_position + rows},
+                                        sequence.q_len,
+                                        sequence.kv_len});
+    TileStep step = end ? TileStep{} : next_tile(mask, 0, sequence.kv_len, C::block_kv);
+
+    // V is wanted one softmax later than K, so it is asked for after the K of the tile behind it; Q
+    // after the first K, whose stage is free earlier.
+    TileStep v_step{};
+    for (bool first = true; first || step.valid || v_step.valid; first = false) {
+      TileStep next{};
+      if (first || step.valid) {
+        if (step.valid)
+          next = next_tile(mask, step.begin + C::block_kv, sequence.kv_len, C::block_kv);
+        const uint32_t full = shared.k_full + 8 * k_cursor.stage;
+        ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
+        if (lane == 0) {
+          shared.control.step[k_cursor.stage] = {
+              step.begin, step.partial * WorkStep::partial + !next.valid * WorkStep::last +
+                              !step.valid * WorkStep::no_keys + end * WorkStep::end};
+          if (step.valid) {
+            const uint32_t tile_smem = shared.k_smem + k_cursor.stage * C::k_bytes;
+            const int keys = detail::min_of(sequence.kv_len - step.begin, C::block_kv);
+            leave_out_rows<C::block_kv, C::head_panels>(tile_smem, keys, full);
+            load_tile<C::block_kv, C::head_panels>(
+                tile_smem, params.k, keys, int(sequence.kv_begin) + step.begin, item.work.kv_head,
+                sequence.kv_batch, full, ptx::L2Hint::evict_last);
+          } else {
+            ptx::mbarrier_arrive(full);
+          }
+        }
+        k_cursor.next();
+      }
+      if (first) {
+        ptx::mbarrier_wait(shared.q_empty, q_parity ^ 1);
+        if (lane == 0) {
+          shared.control.item[q_parity] = item;
+          if (step.valid) {
+            leave_out_rows<C::block_q, C::head_panels>(shared.q_smem, rows, shared.q_full);
+            load_tile<C::block_q, C::head_panels>(
+                shared.q_smem, params.q, rows, int(sequence.q_begin) + first_row, item.work.q_head,
+                sequence.batch, shared.q_full, ptx::L2Hint::evict_first);
+          } else {
+            ptx::mbarrier_arrive(shared.q_full);
+          }
+        }
+        q_parity ^= 1;
+      }
+      if (v_step.valid) {
+        const uint32_t tile_smem = shared.v_smem + v_cursor.stage * C::v_bytes;
+        const int keys = detail::min_of(sequence.kv_len - v_step.begin, C::block_kv);
+        ptx::mbarrier_wait(shared.v_empty + 8 * v_cursor.stage, v_cursor.parity ^ 1);
+        if (keys < C::block_kv) {
+          // P is 0 for keys past the end, and 0 times what lay there must be 0.
+          for (int panel = 0; panel < C::value_panels; ++panel) {
+            auto* const chunks = reinterpret_cast<uint4*>(shared.q + (tile_smem - shared.q_smem) +
+                                                          panel * C::block_kv * 128);
+            for (int i = keys * 8 + lane; i < C::block_kv * 8; i += 32)
+              chunks[i] = make_uint4(0, 0, 0, 0);
+          }
+          ptx::fence_proxy_async();
+          __syncwarp();
+        }
+        if (lane == 0)
+          load_tile<C::block_kv, C::value_panels>(
+              tile_smem, params.v, keys, int(sequence.kv_begin) + v_step.begin, item.work.kv_head,
+              sequence.kv_batch, shared.v_full + 8 * v_cursor.stage, ptx::L2Hint::evict_last);
+        v_cursor.next();
+      }
+      v_step = step;
+      step = next;
+    }
+    if (end) return;
+  }
+}
+
+/// Q of one consumer's 64 rows times the sign of a scale that is not positive, in shared memory.
+/// Called by the warpgroup; `barrier` is one of its own.
+template <class C>
+STROBE_DEVICE void apply_sign(uint4* rows, float scale, int thread, int barrier) {
+  const uint32_t keep = scale < 0.f ? 0xffffffffu : 0u, flip = scale < 0.f ? 0x80008000u : 0u;
+  for (int i = thread; i < C::head_panels * 64 * 8; i += 128) {
+    uint4& chunk = rows[i / 512 * C::block_q * 8 + i % 512];
+    chunk = make_uint4((chunk.x & keep) ^ flip, (chunk.y & keep) ^ flip, (chunk.z & keep) ^ flip,
+                       (chunk.w & keep) ^ flip);
+  }
+  ptx::fence_proxy_async();
+  ptx::barrier_sync(barrier, 128);
+}
+
+/// S = Q K^T of one consumer's 64 rows: issued, not waited for.
+template <class C>
+STROBE_DEVICE void issue_qk(float (&s)[C::key_tiles][4], uint32_t q_smem, uint32_t k_smem) {
+  const uint64_t q = ptx::wgmma_operand(q_smem), k = ptx::wgmma_operand(k_smem);
+  ptx::wgmma_fence();
+  STROBE_UNROLL
+  for (int d = 0; d < C::head_dim / 16; ++d) {
+    const uint32_t in_panel = uint32_t(d % 4 * 32);
+    ptx::wgmma<typename C::T, false>(
+        s, ptx::wgmma_advance(q, uint32_t(d / 4 * C::block_q * 128) + in_panel),
+        ptx::wgmma_advance(k, uint32_t(d / 4 * C::block_kv * 128) + in_panel), d > 0);
+  }
+  ptx::wgmma_commit();
+}
+/// O += P V: issued, not waited for.
+template <class C>
+STROBE_DEVICE void issue_pv(float (&o)[C::value_tiles][4], const uint32_t (&p)[C::key_tiles / 2][4],
+                            uint32_t v_smem) {
+  const uint64_t v = ptx::wgmma_operand(v_smem, C::block_kv * 128);
+  ptx::wgmma_fence();
+  STROBE_UNROLL
+  for (int k = 0; k < C::key_tiles / 2; ++k)
+    ptx::wgmma<typename C::T, true>(o, p[k], ptx::wgmma_advance(v, uint32_t(k * 2048)), true);
+  ptx::wgmma_commit();
+}
+
+/// A consumer warpgroup: 64 rows of every query tile of this block.
+template <class C, class Attention>
+STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
+                                 unsigned char* shared_memory, int consumer) {
+  using Out = typename Attention::output_type;
+  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
+  constexpr float log2_e = 1.4426950408889634f;
+
+  const Attention& a = params.attention;
+  const PrefillShared<C> shared(shared_memory);
+  const int thread = int(threadIdx.x) % 128, lane = thread % 32,
+            warp_row = consumer * 64 + thread / 32 * 16;
+  const uint32_t q_rows = uint32_t(consumer * 64 * 128);
+  StageCursor<C::stages> k_cursor, v_cursor;
+  uint32_t q_parity = 0;
+  // Without a score the scale is folded into the exponential, which needs it positive: Q takes the
+  // sign, or the zero.
+  const float scale_log2 =
+      scores ? log2_e : (params.scale == 0.f ? 1.f : fabsf(params.scale)) * log2_e;
+
+  // Consumers take turns at issuing: at barrier 1 + c consumer c waits for the one before it.
+  const auto take_turn = [&] {
+    if constexpr (C::consumers > 1) ptx::barrier_sync(1 + consumer, 256);
+  };
+  const auto pass_turn = [&] {
+    if constexpr (C::consumers > 1) ptx::barrier_arrive(1 + (consumer + 1) % C::consumers, 256);
+  };
+  if (consumer == C::consumers - 1) pass_turn();
+
+  float s[1][C::key_tiles][4];
+  uint32_t p[C::key_tiles / 2][4];
+  WorkStep step;
+  uint32_t k_tile = 0;
+  const auto receive_step = [&] {
+    ptx::mbarrier_wait(shared.k_full + 8 * k_cursor.stage, k_cursor.parity);
+    step = shared.control.step[k_cursor.stage];
+    __syncwarp();  // all lanes have read before one of them arrives at an `empty`
+    // Both are the same in all lanes, and a shuffle tells the compiler so: the operands of wgmma
+    // then stay in uniform registers.
+    step.flags = __shfl_sync(0xffffffffu, step.flags, 0);
+    k_tile = __shfl_sync(0xffffffffu, shared.k_smem + k_cursor.stage * C::k_bytes, 0);
+  };
+  const auto release_k = [&] {
+    if (lane == 0) {
+      ptx::mbarrier_arrive(shared.k_empty + 8 * k_cursor.stage);
+      if (step.is(WorkStep::last)) ptx::mbarrier_arrive(shared.q_empty);
+    }
+    k_cursor.next();
+  };
+
+  for (;;) {
+    receive_step();
+    ptx::mbarrier_wait(shared.q_full, q_parity);
+    // Read anew where it is wanted: registers are for tiles.
+    const WorkItem& item = shared.control.item[q_parity];
+    const Sequence& sequence = item.sequence;
+    q_parity ^= 1;
+    float o[1][C::value_tiles][4] = {};
+    OnlineSoftmax<1> softmax;
+    if (step.is(WorkStep::no_keys)) {
+      release_k();
+      if (step.is(WorkStep::end)) return;
+    } else {
+      const int first_row = item.work.q_tile * C::block_q;
+      const int rows = detail::min_of(sequence.q_len - first_row, C::block_q);
+      const int first_position = first_row + sequence.kv_len - sequence.q_len;
+      const Block block{item.work.batch,   item.work.q_head,
+                        item.work.kv_head, {first_position, first_position + rows},
+                        sequence.q_len,    sequence.kv_len};
+      const auto mask = a.mask.bind(block);
+      const auto score = a.score.bind(block);
+      const auto shape = [&] {
+        // Rows past the end stand in for the last one, so that masks and scores only see real
+        // positions.
+        const auto position = [&](int row) {
+          const int r = warp_row + tile::lane_coordinates(lane).row + 8 * (row % 2);
+          return detail::min_of(block.q.begin + r, block.q.end - 1);
+        };
+        const bool partial = step.is(WorkStep::partial);
+        if (scores || partial)
+          warp::shape_logits<C, scores>(
+              s, TileStep{step.begin, partial, true}, block.kv_len, params.scale, lane,
+              [&](int row, int k) { return mask.visible(position(row), k); },
+              [&](int row, float logit, int k) { return score(logit, position(row), k); });
+      };
+      const auto exponentiate = [&] {
+        STROBE_UNROLL
+        for (int n = 0; n < C::key_tiles; ++n) softmax.exponentiate(s[0][n], 0, scale_log2);
+      };
+      const auto round_p = [&] {
+        STROBE_UNROLL
+        for (int k = 0; k < C::key_tiles / 2; ++k)
+          warp::round_p<typename C::T>(p[k], s[0][2 * k], s[0][2 * k + 1]);
+      };
+      const auto multiply_pv = [&] {
+        ptx::mbarrier_wait(shared.v_full + 8 * v_cursor.stage, v_cursor.parity);
+        issue_pv<C>(o[0], p, shared.v_smem + v_cursor.stage * C::v_bytes);
+      };
+      const auto release_v = [&] {
+        if (lane == 0) ptx::mbarrier_arrive(shared.v_empty + 8 * v_cursor.stage);
+        v_cursor.next();
+      };
+
+      if (!scores && params.scale <= 0.f)
+        apply_sign<C>(reinterpret_cast<uint4*>(shared.q + q_rows), params.scale, thread,
+                      8 + consumer);
+      issue_qk<C>(s[0], shared.q_smem + q_rows, k_tile);
+      ptx::wgmma_wait<0>(s[0]);
+      release_k();
+      shape();
+      float shrink[1][2];
+      softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
+      exponentiate();
+      round_p();
+      bool grew = false;
+      while (!step.is(WorkStep::last)) {
+        receive_step();
+        take_turn();
+        issue_qk<C>(s[0], shared.q_smem + q_rows, k_tile);
+        if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
+        multiply_pv();
+        pass_turn();
+        ptx::wgmma_wait<1>(s[0]);
+        release_k();
+        shape();
+        grew = softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
+        exponentiate();
+        ptx::finish_before_wait(softmax.l[0][0] + softmax.l[0][1], shared.q_smem);
+        ptx::wgmma_wait<0>(o[0]);
+        release_v();
+        round_p();
+      }
+      if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
+      multiply_pv();
+      ptx::wgmma_wait<0>(o[0]);
+      release_v();
+    }
+
+    softmax.finish();
+    const int tile_row = item.work.q_tile * C::block_q + warp_row;
+    const float normaliser[2] = {softmax.normaliser(0, 0), softmax.normaliser(0, 1)};
+    warp::scale_rows<C::value_tiles>(o[0], normaliser);
+    warp::store_rows(o[0], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
+      return tile_row + r < sequence.q_len
+                 ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, item.work.q_head)
+                 : nullptr;
+    });
+    if (a.lse.data != nullptr && lane % 4 == 0) {
+      STROBE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        const int row = tile_row + lane / 4 + 8 * h;
+        if (row < sequence.q_len)
+          *a.lse.row(sequence.batch, sequence.q_begin + row, item.work.q_head) =
+              softmax.log_sum_exp(0, h);
+      }
+    }
+  }
+}
+
+/// Grid: at most blocks_per_sm blocks a multiprocessor, at most schedule.tiles(). Dynamic shared
+/// memory: PrefillSm90a::shared_bytes.
+template <class Attention, Family Size>
+static __global__ void __launch_bounds__(PrefillSm90a<Attention, Size>::threads,
+                                         PrefillSm90a<Attention, Size>::tile_shape.blocks_per_sm)
+    prefill_sm90a(const __grid_constant__ PrefillSm90aParams<Attention> params) {
+#if STROBE_HAS_SM90A
+  using C = PrefillSm90a<Attention, Size>;
+  STROBE_DYNAMIC_SHARED(shared_memory);
+  if (threadIdx.x == 0) {
+    const PrefillShared<C> shared(shared_memory);
+    ptx::mbarrier_init(shared.q_full, 1);
+    ptx::mbarrier_init(shared.q_empty, 4 * C::consumers);
+    for (int stage = 0; stage < C::stages; ++stage) {
+      ptx::mbarrier_init(shared.k_full + 8 * stage, 1);
+      ptx::mbarrier_init(shared.v_full + 8 * stage, 1);
+      ptx::mbarrier_init(shared.k_empty + 8 * stage, 4 * C::consumers);
+      ptx::mbarrier_init(shared.v_empty + 8 * stage, 4 * C::consumers);
+    }
+    ptx::mbarrier_fence_init();
+  }
+  __syncthreads();
+  const int warpgroup = __shfl_sync(0xffffffffu, int(threadIdx.x) / 128, 0);
+  if (warpgroup == 0) {
+    ptx::fewer_registers<C::producer_registers>();
+    if (threadIdx.x < 32) produce_sm90a<C>(params, shared_memory);
+  } else {
+    ptx::more_registers<C::consumer_registers>();
+    consume_sm90a<C>(params, shared_memory, warpgroup - 1);
+  }
+#else
+  __trap();  // never launched: the host entry looks at what was compiled before it launches
+#endif
+}
+
+}  // namespace kernel
+}  // namespace STROBE_ABI
+}  // namespace strobe
