@@ -22,6 +22,7 @@ STALL_REASONS = (
     "sleeping",
     "drain",
     "tex_throttle",
+    "gmma",
     "misc",
     "not_selected",
     "selected",
@@ -42,6 +43,7 @@ GROUPS = {
         "sm__inst_executed_pipe_tensor.sum",
         "sm__inst_executed_pipe_tensor_op_hmma.sum",
         "sm__inst_executed_pipe_tensor_op_hmma" + ACTIVE,
+        "sm__inst_executed_pipe_tensor_op_gmma.sum",
     ),
     "xu": ("smsp__inst_executed_pipe_xu.sum", "sm__inst_executed_pipe_xu" + ACTIVE),
     "fma": ("smsp__inst_executed_pipe_fma.sum", "sm__inst_executed_pipe_fma" + ACTIVE, "sm__pipe_fma_cycles_active" + ACTIVE),
@@ -53,6 +55,8 @@ GROUPS = {
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
         "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
         "l1tex__data_pipe_lsu_wavefronts_mem_shared" + ELAPSED,
+        "l1tex__data_bank_reads" + ELAPSED,
+        "l1tex__data_bank_writes" + ELAPSED,
     ),
     "dram": ("dram__bytes_read.sum", "dram__bytes_write.sum", "dram__throughput" + ELAPSED),
     "l2": (
@@ -65,7 +69,7 @@ GROUPS = {
 }
 METRICS = tuple(metric for group in GROUPS.values() for metric in group)
 
-# Which counter says how busy a unit is, the first that was read.
+# Which counter says how busy a unit is, the first that was read. On Hopper hmma's cycles have those of wgmma in them.
 BUSY = {
     "tensor": (
         "sm__pipe_tensor_op_hmma_cycles_active" + ACTIVE,
@@ -80,11 +84,13 @@ BUSY = {
     "l2": ("lts__throughput" + ELAPSED, "lts__t_bytes.sum.pct_of_peak_sustained_elapsed"),
     "hbm": ("dram__throughput" + ELAPSED,),
 }
+# wgmma and TMA move their data without an instruction of the load and store unit.
+BUSY_OF_WGMMA = {**BUSY, "shared": ("l1tex__data_bank_reads" + ELAPSED,)}
 
 
-def busy(counters, unit):
+def busy(counters, unit, wgmma=False):
     """(fraction, counter's name), or (None, None)."""
-    for name in BUSY[unit]:
+    for name in (BUSY_OF_WGMMA if wgmma else BUSY)[unit]:
         if counters.get(name) is not None:
             return counters[name] / 100, name
     return None, None
@@ -148,7 +154,7 @@ class Profiler:
         """(counters of the launch or None, what was said)"""
         calls = 3  # of which the last is profiled
         arguments = [
-            "--clock-control none --csv --page raw --print-units base -k regex:(prefill|decode)_sm80",
+            "--clock-control none --csv --page raw --print-units base -k regex:(prefill|decode)_sm(80|90a)",
             f"--launch-skip {calls - 1} --launch-count 1 --metrics {','.join(metrics)}",
         ]
         arguments = " ".join(arguments).split()

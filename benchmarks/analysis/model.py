@@ -32,8 +32,9 @@ FMA_LANES = {"8.0": 64, "8.6": 128, "8.9": 128, "9.0": 128}
 TENSOR_FLOP = {"8.0": 2048, "8.6": 512, "8.9": 512, "9.0": 4096}
 ALU_LANES, MUFU_LANES, SHARED_BYTES, ISSUE_SLOTS = 64, 16, 128, 4
 # mma.sync on Hopper keeps its tensor pipe busy half as long again as wgmma would: the page's check of FLOP over busy clocks
-# gave 2731 of 4096 on an H200, for every shape.
+# gave 2731 of 4096 on an H200, for every shape. wgmma has the whole rate.
 MMA_SYNC_SHARE = {"9.0": 2 / 3}
+MMA_SYNC, WGMMA = "mma.sync", "wgmma"
 
 
 class ModelError(ValueError):
@@ -59,6 +60,11 @@ class Work:
 
 def _ceil(a, b):
     return -(-a // b)
+
+
+def product(resources):
+    """The instruction by which a kernel multiplies."""
+    return WGMMA if resources["kernel"].endswith("_sm90a") else MMA_SYNC
 
 
 def key_tiles(case, block_q, block_kv):
@@ -88,9 +94,17 @@ def work(case, resources):
     logits = tiles * block_q * block_kv
     kv_tile = block_kv * 2 * width * ELEMENT
     tensor = 2 * logits * 2 * width
-    mufu = logits + 4 * tiles * block_q
     fma, alu = FMA_OF_A_LOGIT * logits, ALU_OF_A_LOGIT * logits
-    shared_read = tiles * (row_warps * kv_tile + block_q * width * ELEMENT)
+    # Who reads each K and V tile: a warp of mma.sync, a warpgroup of wgmma (64 rows). Q is read anew for each key tile.
+    readers = row_warps // 4 if product(resources) == WGMMA else row_warps
+    shared_read = tiles * (readers * kv_tile + block_q * width * ELEMENT)
+    if product(resources) == WGMMA:  # O is seldom rescaled
+        mufu = logits
+        # Four warps issue each wgmma, 16 deep: the first product is block_kv wide, the second `width`.
+        multiply = tiles * readers * 4 * (width // 16 + block_kv // 16)
+    else:
+        mufu = logits + 4 * tiles * block_q
+        multiply = tensor / 4096 + shared_read / 512
     shared_written = tiles * kv_tile + blocks * block_q * width * ELEMENT
     outputs = rows * case.head_dim * ELEMENT + (4 * rows if case.kind == "prefill" else 0)  # O, and LSE of prefill
     queries = rows * case.head_dim * ELEMENT * (resources["parts"] if case.kind == "decode" else 1)
@@ -103,7 +117,7 @@ def work(case, resources):
         mufu=mufu,
         fma=fma,
         alu=alu,
-        issue=tensor / 4096 + shared_read / 512 + (mufu + fma + alu) / 32,
+        issue=multiply + (mufu + fma + alu) / 32,
         shared=shared_read + shared_written,
         l2=tiles * block_kv * 2 * case.head_dim * ELEMENT + queries + outputs + 2 * partials,
         hbm=cache + rows * case.head_dim * ELEMENT + outputs + partials,
@@ -126,8 +140,9 @@ def clock(run, shape):
     return run["device"]["max_clock_khz"] / 1e3, MODELLED, "the device's highest clock"
 
 
-def ceilings(run, shape):
-    """{unit: Ceiling} for one shape: bytes, FLOP or operations a microsecond over the whole GPU."""
+def ceilings(run, shape, instruction=None):
+    """{unit: Ceiling} for one shape: bytes, FLOP or operations a microsecond over the whole GPU. instruction: that multiplies,
+    its kernel's own unless given."""
     capability, sm_count = run["context"]["compute_capability"], run["device"]["sm_count"]
     mhz = clock(run, shape)[0]
     unknown = lambda what: Ceiling(None, NOT_AVAILABLE, what)
@@ -144,7 +159,8 @@ def ceilings(run, shape):
     no_rate = unknown(f"no rate is known here for compute capability {capability}")
     made["fma"] = by_clock(lanes, "lanes") if lanes else no_rate
     if tensor:
-        share = MMA_SYNC_SHARE.get(capability, 1)
+        instruction = instruction or product(shape["resources"])
+        share = MMA_SYNC_SHARE.get(capability, 1) if instruction == MMA_SYNC else 1
         of = f"FLOP ({100 * share:.0f} % of {tensor}, see below)" if share < 1 else "FLOP"
         made["tensor"] = by_clock(tensor * share, of)
     else:
@@ -174,7 +190,7 @@ def shares(run, shape, amounts):
 
 def implied_tensor_rate(run, shape, amounts):
     """FLOP a clock and multiprocessor if the tensor pipe were busy all the time, by its counter; or None."""
-    share, _ = ncu.busy(shape["counters"], "tensor")
+    share, _ = ncu.busy(shape["counters"], "tensor", product(shape["resources"]) == WGMMA)
     cycles = shape["counters"].get("sm__cycles_active.avg")
     return amounts.tensor / (share * cycles * run["device"]["sm_count"]) if share and cycles else None
 

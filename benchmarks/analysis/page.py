@@ -32,6 +32,7 @@ STALLS = {
     "sleeping": "a sleep",
     "drain": "its last stores",
     "tex_throttle": "the texture queue",
+    "gmma": "its `wgmma`",
     "misc": "something else",
     "not_selected": "its turn: another warp was issued",
     "selected": "nothing: it was issued",
@@ -86,7 +87,8 @@ class Shape:
         self.time = stored.get("time") or {}
         self.work = model.work(self.case, self.resources)
         self.model = model.shares(run, stored, self.work)
-        self.busy = {unit: ncu.busy(self.counters, unit)[0] for unit in UNITS}
+        self.product = model.product(self.resources)
+        self.busy = {unit: ncu.busy(self.counters, unit, self.product == model.WGMMA)[0] for unit in UNITS}
         self.ceilings = model.ceilings(run, stored)
         read = {reason: self.counters.get(ncu.stall(reason)) for reason in ncu.STALL_REASONS}
         total = sum(value for value in read.values() if value is not None)
@@ -104,6 +106,11 @@ class Shape:
 
 def shapes_of(run):
     return [Shape(run, stored) for stored in run["shapes"]]
+
+
+def products_of(some):
+    """The instructions by which these shapes' kernels multiply."""
+    return list(dict.fromkeys(shape.product for shape in some))
 
 
 def percent(x):
@@ -270,6 +277,13 @@ def _conflicts(some):
     return table(["<shape", *(f"{head} (measured)" for head in heads), "wavefronts (modelled)"], rows)
 
 
+def _of_the_lsu(some):
+    if model.WGMMA not in products_of(some):
+        return ""
+    return """ These counters are those of the load and store unit;
+the modelled wavefronts also are what `wgmma` reads and TMA writes."""
+
+
 def _memory(some):
     rows = []
     for shape in some:
@@ -310,7 +324,7 @@ Stalls, *measured*: what a warp does with its time, as a share of all the reason
 
 {_stalls(some)}
 
-Bank conflicts in shared memory. A wavefront is one turn of up to {model.SHARED_BYTES} bytes.
+Bank conflicts in shared memory. A wavefront is one turn of up to {model.SHARED_BYTES} bytes.{_of_the_lsu(some)}
 
 {_conflicts(some)}
 
@@ -350,17 +364,26 @@ def _occupancy(run, some):
         )
     heads = ["<kernel", "<shape", "tile, rows x keys", "warps, rows x keys", "registers", "spilled bytes", "shared bytes a block"]
     heads += ["blocks an SM", "<limited by (modelled)", "occupancy", "warps active (measured)", "blocks launched", "built for"]
-    return table(heads, rows) + "\n\nFigures without a label in this table are *measured*: the runtime's answers."
+    text = table(heads, rows) + "\n\nFigures without a label in this table are *measured*: the runtime's answers."
+    if model.WGMMA in products_of(some):
+        text += """
+`prefill_sm90a` is launched with those registers; then its consumers, the warps counted here, take some from its producer,
+four more warps. Its blocks stay for the whole launch and take query blocks one after another."""
+    return text
 
 
 def _ceilings(some):
     """The first shape's; those that follow the clock differ a little from shape to shape."""
     shape = some[0]
+    tensor = [
+        ("tensor", f"{UNITS['tensor']}, `{by}`", model.ceilings(shape.run, shape.stored, by)["tensor"]) for by in products_of(some)
+    ]
+    others = [(unit, UNITS[unit], ceiling) for unit, ceiling in shape.ceilings.items() if unit != "tensor"]
     rows = []
-    for unit, ceiling in shape.ceilings.items():
+    for unit, name, ceiling in tensor + others:
         unit_of = {"tensor": "TFLOP/s", "shared": "TB/s", "l2": "TB/s", "hbm": "TB/s"}.get(unit, "T/s")
         value = NOT_AVAILABLE if ceiling.rate is None else f"{ceiling.rate / 1e6:.3g} {unit_of}"
-        rows.append([UNITS[unit], value, ceiling.label, ceiling.why])
+        rows.append([name, value, ceiling.label, ceiling.why])
     mhz, label, why = model.clock(shape.run, shape.stored)
     return (
         table(["<unit", "ceiling", "<label", "<where it comes from"], rows)
@@ -375,8 +398,8 @@ def _tensor_check(run, some):
     for shape in some:
         found = model.implied_tensor_rate(run, shape.stored, shape.work)
         share = f"{100 * found / peak:.0f} %" if found and peak else NOT_AVAILABLE
-        rows.append([KERNELS[shape.case.kind], shape.name, _or_not(found, lambda x: f"{x:.0f}"), share])
-    return table(["<", "<shape", "FLOP a busy clock and SM (modelled / measured)", f"of {peak or 'the peak'}"], rows)
+        rows.append([KERNELS[shape.case.kind], shape.name, f"`{shape.product}`", _or_not(found, lambda x: f"{x:.0f}"), share])
+    return table(["<", "<shape", "<by", "FLOP a busy clock and SM (modelled / measured)", f"of {peak or 'the peak'}"], rows)
 
 
 def _missing(some):

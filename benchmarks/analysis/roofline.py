@@ -3,7 +3,7 @@
 
 from report import draw as style
 
-from . import page
+from . import model, page
 from .model import UNITS
 
 COLORS = ("#0b62a4", "#d1495b", "#2a9d6f", "#e08e0b", "#7b4fa3", "#1fa2b8", "#8c564b", "#555555")
@@ -27,8 +27,10 @@ def _roofline(axis, shapes):
         low, high = 1, 1e4
     first = shapes[0].ceilings
     flat = []
-    if first["tensor"].rate:
-        flat.append((first["tensor"].rate / 1e6, f"tensor pipe, mma.sync ({first['tensor'].label})"))
+    for by in page.products_of(shapes):
+        ceiling = model.ceilings(shapes[0].run, shapes[0].stored, by)["tensor"]
+        if ceiling.rate:
+            flat.append((ceiling.rate / 1e6, f"tensor pipe, {by} ({ceiling.label})"))
     if first["fma"].rate:
         flat.append((2 * first["fma"].rate / 1e6, f"FMA pipe ({first['fma'].label})"))
     for dim in sorted({shape.case.head_dim for shape in shapes if shape.case.kind == "prefill"}):

@@ -5,6 +5,7 @@
 
 #include <strobe/prefill.cuh>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cells.hpp"
@@ -13,21 +14,47 @@
 namespace bench {
 namespace detail {
 
-template <class Attention>
-Resources prefill_resources(const Attention& a) {
-  using C = strobe::kernel::PrefillSm80<Attention>;
+/// C: the kernel's compile-time numbers; warps: those that multiply.
+template <class C>
+Launch prefill_launch(const char* kernel, int64_t blocks, int warps) {
   Launch launch;
-  launch.kernel = "prefill_sm80";
-  launch.blocks = strobe::PrefillSchedule::blocks(a.bounds, C::block_q);
+  launch.kernel = kernel;
+  launch.blocks = blocks;
   launch.threads = C::threads;
   launch.dynamic_shared_bytes = C::shared_bytes;
   launch.block_q = C::block_q;
   launch.block_kv = C::block_kv;
-  launch.row_warps = C::tile.warps;
+  launch.row_warps = warps;
   launch.key_warps = 1;
   launch.compiled_head_dim = C::head_dim;
-  return resources_of(reinterpret_cast<const void*>(&strobe::kernel::prefill_sm80<Attention>),
-                      launch);
+  return launch;
+}
+
+template <strobe::Family Size, class Attention>
+Resources prefill_sm90a_resources(const Attention& a, const strobe::Device& device) {
+  using C = strobe::kernel::PrefillSm90a<Attention, Size>;
+  const int64_t tiles = strobe::PersistentSchedule::tiles_of(a.bounds, C::block_q),
+                room = int64_t(device.sm_count) * C::tile_shape.blocks_per_sm;
+  return resources_of(
+      reinterpret_cast<const void*>(&strobe::kernel::prefill_sm90a<Attention, Size>),
+      prefill_launch<C>("prefill_sm90a", std::min(tiles, room), 4 * C::consumers));
+}
+
+/// `family`: of the kernel that prefill_kernel chose.
+template <class Attention>
+Resources prefill_resources(const Attention& a, strobe::Family family,
+                            const strobe::Device& device) {
+  using strobe::Family;
+  if constexpr (strobe::kernel::PrefillSm90a<Attention, Family::sm90a>::exists)
+    if (family == Family::sm90a) return prefill_sm90a_resources<Family::sm90a>(a, device);
+  if constexpr (strobe::kernel::PrefillSm90a<Attention, Family::sm90a_small>::exists)
+    if (family == Family::sm90a_small)
+      return prefill_sm90a_resources<Family::sm90a_small>(a, device);
+  using C = strobe::kernel::PrefillSm80<Attention>;
+  return resources_of(
+      reinterpret_cast<const void*>(&strobe::kernel::prefill_sm80<Attention>),
+      prefill_launch<C>("prefill_sm80", strobe::PrefillSchedule::blocks(a.bounds, C::block_q),
+                        C::tile.warps));
 }
 
 template <class T, int HeadDim, class Mask, class Score>
@@ -58,7 +85,7 @@ Prepared prepare_prefill(Gpu& gpu, const Spec& s, const Mask& mask, const Score&
   const strobe::KernelChoice choice = strobe::prefill_kernel(a, gpu.device);
   check(choice.status);
   prepared.kernel = choice.text;
-  prepared.resources = prefill_resources(a);
+  prepared.resources = prefill_resources(a, choice.family, gpu.device);
   prepared.call = [a, workspace, &gpu](int) {
     check(strobe::prefill(a, gpu.device, workspace, gpu.stream));
   };

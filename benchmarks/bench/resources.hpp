@@ -13,7 +13,8 @@
 namespace bench {
 
 /// A launch, as strobe makes it for one shape. A block's warps are key_warps teams that walk key
-/// tiles of their own; the row_warps of a team share its tiles and split the rows.
+/// tiles of their own; the row_warps of a team share its tiles and split the rows. Warps that only
+/// load are in neither.
 struct Launch {
   const char* kernel = "";  ///< its name in the source
   int64_t blocks = 0;

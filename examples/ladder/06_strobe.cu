@@ -6,17 +6,15 @@
 //         the next in registers. Copies from global to shared memory (cp.async) run beside the
 //         arithmetic without passing through registers. docs/design.md walks through a tile.
 //
-// Limit   On Hopper mma.sync reaches some 60 % of what its tensor cores can do with wgmma: a
-// quarter
-//         of an SM takes about 6.5 clocks for one of 2048 multiply-adds (published
+// Limit   On Hopper mma.sync reaches some 60 % of what its tensor cores can do with wgmma, the next
+//         step: a quarter of an SM takes about 6.5 clocks for one of 2048 multiply-adds (published
 //         microbenchmarks), 1260 a clock and SM. The exponentials take time of the same order: 16 a
 //         clock and SM, one for 128 multiply-adds. Added up instead of overlapped the two would
 //         leave 780 a clock. docs/tuning.md has the long version.
 //
 // Decode  A block works on all query heads that share a K/V head, and keeps several tiles of K and
-// V
-//         on the way in shared memory, so that enough bytes are in flight; the last block to finish
-//         merges, without a second launch. The limit is reading K and V.
+//         V on the way in shared memory, so that enough bytes are in flight; the last block to
+//         finish merges, without a second launch. The limit is reading K and V.
 #include <strobe/decode.cuh>
 #include <strobe/prefill.cuh>
 
@@ -52,6 +50,9 @@ int main(int argc, char** argv) {
   const ladder::Options options = ladder::parse(argc, argv, step);
   strobe::Device device;
   ladder::require(strobe::current_device(&device));
+  // On 9.0 prefill would launch the Hopper kernel, which is the next step. What this Device says of
+  // its GPU is all that prefill knows: called an 8.9, it gets the portable one.
+  device.compute_capability = std::min(device.compute_capability, 89);
 
   const double model =
       ladder::gpu().compute_capability == 90 ? ladder::gpu().tflops(4 * 2048 / 6.5) : 0;

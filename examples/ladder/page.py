@@ -15,10 +15,12 @@ import string
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = ("01_cpu", "02_naive", "03_tiled", "04_fused", "05_register_tiles", "06_strobe")
+STEPS = ("01_cpu", "02_naive", "03_tiled", "04_fused", "05_register_tiles", "06_strobe", "07_strobe_hopper")
+OPTIONAL = ("07_strobe_hopper",)  # not every GPU runs it
 DECODES = ("05_one_block", "05_split_k", "06_strobe")
 NAMES = {"01_cpu": "1 CPU, one core", "02_naive": "2 naive", "03_tiled": "3 tiled", "04_fused": "4 fused",
-         "05_register_tiles": "5 register tiles", "06_strobe": "6 strobe, mma.sync"}
+         "05_register_tiles": "5 register tiles", "06_strobe": "6 strobe, mma.sync",
+         "07_strobe_hopper": "7 strobe, wgmma"}
 DECODE_NAMES = {"05_one_block": "one block a head", "05_split_k": "split over the keys", "06_strobe": "strobe"}
 
 
@@ -39,8 +41,10 @@ class Results:
                 self.add(row)
             except KeyError as missing:
                 raise BadResults(f"rows[{i}] has no field {missing}") from None
-        for step in STEPS:
-            if not any(key[0] == step for key in self.prefill):
+        measured = {key[0] for key in self.prefill}
+        self.steps = [step for step in STEPS if step in measured or step not in OPTIONAL]
+        for step in self.steps:
+            if step not in measured:
                 raise BadResults(f"no row has a measured prefill of step {step}")
         for step in DECODES:
             if not any(key[0] == step for key in self.decode):
@@ -50,7 +54,7 @@ class Results:
             raise BadResults(f"heads is {sorted(heads)}; want the same in all rows")
         self.heads = heads.pop()
         self.lens = sorted({key[1] for key in self.prefill})
-        common = [n for n in self.lens if all((step, n, False) in self.prefill for step in STEPS)]
+        common = [n for n in self.lens if all((step, n, False) in self.prefill for step in self.steps)]
         if not common:
             raise BadResults("no length S has a row of every step without a mask")
         # The length of the first table and the chart.
@@ -74,7 +78,7 @@ class Results:
 
     def ladder(self):
         """(row, speed-up over the step before or None) of each step at the chosen length, without a mask."""
-        rows = [self.prefill[step, self.len, False] for step in STEPS]
+        rows = [self.prefill[step, self.len, False] for step in self.steps]
         before = [None] + rows[:-1]
         return [(row, row["TFLOPS"] / b["TFLOPS"] if b else None) for row, b in zip(rows, before)]
 
@@ -131,7 +135,7 @@ def lengths_table(results, causal):
         return digits(row["TFLOPS"]) if row else "-"
 
     return table(["step", *map(str, results.lens)],
-                 [[NAMES[step], *(cell(step, n) for n in results.lens)] for step in STEPS])
+                 [[NAMES[step], *(cell(step, n) for n in results.lens)] for step in results.steps])
 
 
 def skipped_text(results):
@@ -144,7 +148,7 @@ def error_table(results):
         rows = [row for key, row in measured.items() if key[0] == step]
         return f"{max(row['max_error'] for row in rows):.1e}", f"{max(row['tolerance'] for row in rows):.0e}"
 
-    rows = [[NAMES[step], *worst(results.prefill, step)] for step in STEPS]
+    rows = [[NAMES[step], *worst(results.prefill, step)] for step in results.steps]
     rows += [[f"decode, {DECODE_NAMES[step]}", *worst(results.decode, step)] for step in DECODES]
     return table(["step", "error", "allowed"], rows)
 
@@ -234,6 +238,8 @@ def write_page(data, results_name, out):
               "ladder_table": ladder_table(results), "full_table": lengths_table(results, False),
               "causal_table": lengths_table(results, True), "skipped": skipped_text(results),
               "error_table": error_table(results), "decode_table": decode_table(results)}
+    for step in OPTIONAL:
+        values[f"step_{step}"] = "This run did not measure it."
     for row, speedup in results.ladder():
         values[f"step_{row['step']}"] = step_text(row, speedup)
     page = string.Template((HERE / "page.md.in").read_text()).substitute(values)

@@ -10,8 +10,9 @@
 #                 builds them in build/ladder for the GPU at hand
 #   --seq, --heads   other lengths than 512,1024,2048,4096,8192, other heads than 12
 #
-# A step is not run at a length where one call would take more than a second; it says so. Ends with 1 if a
-# step is wrong or cannot run. Less than a minute on an H200, with --quick less than 20 seconds.
+# A step is not run at a length where one call would take more than a second, and step 7 only on a GPU of
+# compute capability 9.0; they say so. Ends with 1 if a step is wrong or cannot run. Less than a minute on an
+# H200, with --quick less than 20 seconds.
 set -euo pipefail
 command="bash examples/ladder/run.sh${*:+ $*}"
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
@@ -36,7 +37,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 cd "$root"
-steps=(01_cpu 02_naive 03_tiled 04_fused 05_register_tiles 05_split_k 06_strobe)
+steps=(01_cpu 02_naive 03_tiled 04_fused 05_register_tiles 05_split_k 06_strobe 07_strobe_hopper)
 
 if [ -z "$bin" ]; then
   find_cuda
