@@ -79,7 +79,7 @@ static inline bool has_sm90a_code() noexcept {
 /// counts of packed tensors are known to the device alone, so no extent of tokens is promised: the
 /// kernel never asks for a row that is not there.
 template <class T>
-static bool encode_tile_maps(kernel::TileMaps& maps, const View<const T>& view, int dim, int heads,
+static bool encode_tile_maps(tile::TileMaps& maps, const View<const T>& view, int dim, int heads,
                              int batch, int rows) noexcept {
   // A stride whose extent is 1 is not looked at, and may be anything.
   const auto stride_bytes = [](int64_t stride, int64_t extent) {
@@ -152,7 +152,7 @@ static const char* plan_prefill_sm90a(PrefillPlan<Attention>& plan, const Attent
   if (bounds.kv_len == 0) return "there are no keys";
   if (PersistentSchedule::tiles_of(bounds, C::block_q) > 0x7fffffff)
     return "there are too many query tiles";
-  const auto tile_maps = [&](kernel::TileMaps& maps, const auto& view, int dim, int heads,
+  const auto tile_maps = [&](tile::TileMaps& maps, const auto& view, int dim, int heads,
                              bool packed, int tokens, int rows) {
     auto seen = view;
     if (!packed && tokens <= 1) seen.token = 8;  // not looked at, but a map wants a legal number
@@ -259,7 +259,8 @@ static KernelChoice prefill_kernel(const Attention& a, const Device& device) noe
 /// shapes, Lengths for what is read on the device. Asynchronous on `stream`, allocates nothing,
 /// synchronises nothing, capturable in a CUDA graph; the launch depends on a.bounds, `device` and
 /// the tensors' addresses and strides alone. Rows past a sequence's q_len are not written.
-/// `workspace`: of prefill_workspace_bytes, or Workspace{}. `device` must be the current one.
+/// `workspace`: of prefill_workspace_bytes, or Workspace{}. `device` must be the current one;
+/// on 9.0 a smaller sm_count than its own leaves multiprocessors to other work and changes no bit.
 /// Errors: invalid (names the field), unsupported (no kernel for it), launch_failed (CUDA's error;
 /// it is not left pending).
 template <class Attention>

@@ -130,6 +130,35 @@ STROBE_TEST_CASE("small: a mask with holes, a score, fp32 output", "[small]") {
   check_problem<Capped>(p, {3, 20}, {5.f});
 }
 
+// What a launch may use decides who does what, never what comes out.
+STROBE_TEST_CASE("small: few multiprocessors or many, with and without a workspace: the same bits",
+                 "[small]") {
+  Problem p;
+  p.q_len = 300;
+  p.kv_len = 150;
+  p.q_heads = 4;
+  p.kv_heads = 2;
+  const Prepared<LargeCausal> prepared(p);
+  require_ok(prepared.launch());
+  finish();
+  const auto o = prepared.download_o();
+  const auto lse = prepared.download_lse();
+  for (const int sm_count : {1, 3, 1000})
+    for (const bool with_workspace : {true, false}) {
+      INFO(sm_count << " multiprocessors, workspace " << with_workspace);
+      strobe::Device device = test_device();
+      device.sm_count = sm_count;
+      prepared.reset_outputs();
+      require_ok(strobe::prefill(prepared.args, device,
+                                 with_workspace ? prepared.workspace : strobe::Workspace{},
+                                 nullptr));
+      finish();
+      CHECK(same_bytes(prepared.download_o(), o));
+      CHECK(same_bytes(prepared.download_lse(), lse));
+      CHECK(prepared.damage(o, lse).empty());
+    }
+}
+
 #if STROBE_HOST_EXECUTION
 // A kernel without races gives the same bits whichever thread runs first and whenever a copy lands.
 STROBE_TEST_CASE("small: every order of threads, every timing of copies: the same bits",

@@ -22,28 +22,21 @@
 #include "../attention.hpp"
 #include "../ptx/atomic.cuh"
 #include "../ptx/barrier.cuh"
-#include "../ptx/mbarrier.cuh"
 #include "../ptx/registers.cuh"
 #include "../ptx/shared.cuh"
-#include "../ptx/tma.cuh"
 #include "../ptx/wgmma.cuh"
 #include "../schedule.hpp"
+#include "../tile/load_tma.cuh"
 #include "../warp_sm80.cuh"
 
 namespace strobe {
 inline namespace STROBE_ABI {
 namespace kernel {
 
-/// The boxes in which one tensor is loaded: whole tiles, and where a sequence ends 8 rows and
-/// single rows, so that nothing past its end is read.
-struct TileMaps {
-  ptx::TensorMap whole, eight, one;
-};
-
 /// What the kernel is given besides the caller's own words.
 template <class Attention>
 struct PrefillSm90aParams {
-  TileMaps q, k, v;
+  tile::TileMaps q, k, v;
   Attention attention;
   PersistentSchedule schedule;
   uint32_t* counter;  ///< query tiles handed out so far, 0 before and after a launch; may be null
@@ -123,13 +116,26 @@ struct WorkStep {
   enum Flag : int {
     partial = 1,
     last = 2,     ///< of its query tile
-    no_keys = 4,  ///< nothing is loaded: the query tile sees no key, or there is none
+    no_keys = 4,  ///< the query tile sees none, and nothing is loaded
     end = 8       ///< no more query tiles
   };
   int begin;
   int flags;
   STROBE_DEVICE bool is(Flag flag) const { return (flags & flag) != 0; }
 };
+
+/// The query rows of one head that a block has at a time, as masks and scores see them.
+STROBE_DEVICE Block block_of(const WorkItem& item, int block_q) {
+  const int first_row = item.work.q_tile * block_q, q_len = item.sequence.q_len,
+            kv_len = item.sequence.kv_len, first_position = first_row + kv_len - q_len,
+            rows = detail::min_of(q_len - first_row, block_q);
+  return {item.work.batch,
+          item.work.q_head,
+          item.work.kv_head,
+          {first_position, first_position + rows},
+          q_len,
+          kv_len};
+}
 
 template <int Stages>
 struct PrefillControl {
@@ -176,38 +182,6 @@ struct StageCursor {
   }
 };
 
-/// Asks for `rows` of the Rows rows of one tile. One thread.
-template <int Rows, int Panels>
-STROBE_DEVICE void load_tile(uint32_t tile_smem, const TileMaps& maps, int rows, int token,
-                             int head, int batch, uint32_t full, ptx::L2Hint hint) {
-  ptx::mbarrier_arrive_expect(full, uint32_t(rows * 128 * Panels));
-  STROBE_UNROLL
-  for (int panel = 0; panel < Panels; ++panel) {
-    const uint32_t panel_smem = tile_smem + uint32_t(panel * Rows * 128);
-    if (rows == Rows) {
-      ptx::tma_load(panel_smem, maps.whole, {64 * panel, token, head, batch}, full, hint);
-    } else {
-      int r = 0;
-      for (; r + 8 <= rows; r += 8)
-        ptx::tma_load(panel_smem + uint32_t(r * 128), maps.eight,
-                      {64 * panel, token + r, head, batch}, full, hint);
-      for (; r < rows; ++r)
-        ptx::tma_load(panel_smem + uint32_t(r * 128), maps.one,
-                      {64 * panel, token + r, head, batch}, full, hint);
-    }
-  }
-}
-
-/// Rows of a tile of Q or K past the end: what comes of them is dropped. One thread.
-template <int Rows, int Panels>
-STROBE_DEVICE void leave_out_rows(uint32_t tile_smem, int rows, uint32_t full) {
-  STROBE_UNROLL
-  for (int panel = 0; panel < Panels; ++panel)
-    if (rows < Rows)
-      ptx::tma_leave_out(tile_smem + uint32_t((panel * Rows + rows) * 128),
-                         uint32_t((Rows - rows) * 128), full);
-}
-
 /// The producer: one warp, all the loads of all query tiles of this block.
 template <class C, class Attention>
 STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
@@ -228,28 +202,25 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
            (params.counter != nullptr ? __shfl_sync(0xffffffffu, asked, 0) : index);
   };
   for (int index = int(blockIdx.x);; index = following(index)) {
-    const bool end = index >= tiles;
-    WorkItem item{};
-    int first_row = 0, rows = 0;
-    if (!end) {
-      // The answer is wanted only after all loads of this tile.
-      if (lane == 0 && params.counter != nullptr)
-        asked = int(ptx::atomic_inc_acq_rel(params.counter, uint32_t(tiles) - 1));
-      item.work = params.schedule.work(index);
-      item.sequence = resolve_sequence(a.bounds, a.lengths, item.work.batch);
-      first_row = item.work.q_tile * C::block_q;
-      if (first_row >= item.sequence.q_len) continue;
-      rows = detail::min_of(item.sequence.q_len - first_row, C::block_q);
+    if (index >= tiles) {
+      ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
+      if (lane == 0) {
+        shared.control.step[k_cursor.stage] = {0, WorkStep::end};
+        ptx::mbarrier_arrive(shared.k_full + 8 * k_cursor.stage);
+      }
+      return;
     }
+    // The answer is wanted only after all loads of this tile.
+    if (lane == 0 && params.counter != nullptr)
+      asked = int(ptx::atomic_inc_acq_rel(params.counter, uint32_t(tiles) - 1));
+    WorkItem item;
+    item.work = params.schedule.work(index);
+    item.sequence = resolve_sequence(a.bounds, a.lengths, item.work.batch);
     const Sequence& sequence = item.sequence;
-    const int first_position = first_row + sequence.kv_len - sequence.q_len;
-    const auto mask = a.mask.bind(Block{item.work.batch,
-                                        item.work.q_head,
-                                        item.work.kv_head,
-                                        {first_position, first_position + rows},
-                                        sequence.q_len,
-                                        sequence.kv_len});
-    TileStep step = end ? TileStep{} : next_tile(mask, 0, sequence.kv_len, C::block_kv);
+    if (item.work.q_tile * C::block_q >= sequence.q_len) continue;
+    const Block block = block_of(item, C::block_q);
+    const auto mask = a.mask.bind(block);
+    TileStep step = next_tile(mask, 0, sequence.kv_len, C::block_kv);
 
     // V is wanted one softmax later than K, so it is asked for after the K of the tile behind it; Q
     // after the first K, whose stage is free earlier.
@@ -262,14 +233,14 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
         const uint32_t full = shared.k_full + 8 * k_cursor.stage;
         ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
         if (lane == 0) {
-          shared.control.step[k_cursor.stage] = {
-              step.begin, step.partial * WorkStep::partial + !next.valid * WorkStep::last +
-                              !step.valid * WorkStep::no_keys + end * WorkStep::end};
+          shared.control.step[k_cursor.stage] = {step.begin, step.partial * WorkStep::partial +
+                                                                 !next.valid * WorkStep::last +
+                                                                 !step.valid * WorkStep::no_keys};
           if (step.valid) {
             const uint32_t tile_smem = shared.k_smem + k_cursor.stage * C::k_bytes;
             const int keys = detail::min_of(sequence.kv_len - step.begin, C::block_kv);
-            leave_out_rows<C::block_kv, C::head_panels>(tile_smem, keys, full);
-            load_tile<C::block_kv, C::head_panels>(
+            tile::leave_out_rows<C::block_kv, C::head_panels>(tile_smem, keys, full);
+            tile::load_tile<C::block_kv, C::head_panels>(
                 tile_smem, params.k, keys, int(sequence.kv_begin) + step.begin, item.work.kv_head,
                 sequence.kv_batch, full, ptx::L2Hint::evict_last);
           } else {
@@ -283,9 +254,11 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
         if (lane == 0) {
           shared.control.item[q_parity] = item;
           if (step.valid) {
-            leave_out_rows<C::block_q, C::head_panels>(shared.q_smem, rows, shared.q_full);
-            load_tile<C::block_q, C::head_panels>(
-                shared.q_smem, params.q, rows, int(sequence.q_begin) + first_row, item.work.q_head,
+            const int rows = block.q.end - block.q.begin;
+            tile::leave_out_rows<C::block_q, C::head_panels>(shared.q_smem, rows, shared.q_full);
+            tile::load_tile<C::block_q, C::head_panels>(
+                shared.q_smem, params.q, rows,
+                int(sequence.q_begin) + item.work.q_tile * C::block_q, item.work.q_head,
                 sequence.batch, shared.q_full, ptx::L2Hint::evict_first);
           } else {
             ptx::mbarrier_arrive(shared.q_full);
@@ -309,7 +282,7 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
           __syncwarp();
         }
         if (lane == 0)
-          load_tile<C::block_kv, C::value_panels>(
+          tile::load_tile<C::block_kv, C::value_panels>(
               tile_smem, params.v, keys, int(sequence.kv_begin) + v_step.begin, item.work.kv_head,
               sequence.kv_batch, shared.v_full + 8 * v_cursor.stage, ptx::L2Hint::evict_last);
         v_cursor.next();
@@ -317,7 +290,6 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
       v_step = step;
       step = next;
     }
-    if (end) return;
   }
 }
 
@@ -413,6 +385,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
 
   for (;;) {
     receive_step();
+    if (step.is(WorkStep::end)) return;
     ptx::mbarrier_wait(shared.q_full, q_parity);
     // Read anew where it is wanted: registers are for tiles.
     const WorkItem& item = shared.control.item[q_parity];
@@ -422,14 +395,8 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     OnlineSoftmax<1> softmax;
     if (step.is(WorkStep::no_keys)) {
       release_k();
-      if (step.is(WorkStep::end)) return;
     } else {
-      const int first_row = item.work.q_tile * C::block_q;
-      const int rows = detail::min_of(sequence.q_len - first_row, C::block_q);
-      const int first_position = first_row + sequence.kv_len - sequence.q_len;
-      const Block block{item.work.batch,   item.work.q_head,
-                        item.work.kv_head, {first_position, first_position + rows},
-                        sequence.q_len,    sequence.kv_len};
+      const Block block = block_of(item, C::block_q);
       const auto mask = a.mask.bind(block);
       const auto score = a.score.bind(block);
       const auto shape = [&] {
