@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: nvcc_links.sh NVCC INCLUDE_DIR BUILD_DIR SOURCE_DIR NAME FLAGS...
-# Compiles all_headers.cu twice with FLAGS and links the two objects. Compute capability 8.0 alone: this is
-# about what the front ends accept.
+# Compiles all_headers.cu twice with FLAGS and links the two objects. For compute capability 8.0 alone, unless
+# FLAGS have a -gencode: this is about what the front ends accept.
 set -euo pipefail
 nvcc=$1 include_dir=$2 build_dir=$3 source_dir=$4 name=$5
 shift 5
-flags=(-arch=sm_80 "-I$include_dir" "-I$build_dir" "$@")
+arch=(-arch=sm_80)
+for flag in "$@"; do [[ $flag != -gencode=* ]] || arch=(); done
+flags=("${arch[@]}" "-I$include_dir" "-I$build_dir" "$@")
 "$nvcc" "${flags[@]}" -c "$source_dir/all_headers.cu" -o "$build_dir/$name.o"
 "$nvcc" "${flags[@]}" -DSTROBE_TEST_MAIN -c "$source_dir/all_headers.cu" -o "$build_dir/${name}_main.o"
 # The flags of the compiler proper mean nothing to the link; -rdc does.
-link=(-arch=sm_80)
+link=("${arch[@]}")
+for flag in "$@"; do [[ $flag != -gencode=* ]] || link+=("$flag"); done
 [[ " $* " == *" -rdc=true "* ]] && link+=(-rdc=true)
 "$nvcc" "${link[@]}" "$build_dir/$name.o" "$build_dir/${name}_main.o" -o "$build_dir/$name"
 "$build_dir/$name"
