@@ -259,10 +259,10 @@ static KernelChoice prefill_kernel(const Attention& a, const Device& device) noe
 /// shapes, Lengths for what is read on the device. Asynchronous on `stream`, allocates nothing,
 /// synchronises nothing, capturable in a CUDA graph; the launch depends on a.bounds, `device` and
 /// the tensors' addresses and strides alone. Rows past a sequence's q_len are not written.
-/// `workspace`: of prefill_workspace_bytes, or Workspace{}. `device` must be the current one;
-/// on 9.0 a smaller sm_count than its own leaves multiprocessors to other work and changes no bit.
-/// Errors: invalid (names the field), unsupported (no kernel for it), launch_failed (CUDA's error;
-/// it is not left pending).
+/// `workspace`: of prefill_workspace_bytes and initialised (init_workspace), or Workspace{}.
+/// `device` must be the current one; on 9.0 a smaller sm_count than its own leaves multiprocessors
+/// to other work and changes no bit. Errors: invalid (names the field), unsupported (no kernel for
+/// it), launch_failed (CUDA's error; it is not left pending).
 template <class Attention>
 static Status prefill(const Attention& a, const Device& device, const Workspace& workspace,
                       cudaStream_t stream) noexcept {
