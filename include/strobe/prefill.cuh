@@ -56,22 +56,28 @@ static Status prepare_prefill_sm80(const Device& device) noexcept {
                  device, ready);
 }
 
-/// Whether this file was compiled for 9.0a, asked of the runtime once.
-static inline bool has_sm90a_code() noexcept {
+/// Whether this file was compiled for 9.0a, asked of the current device, which has to be `device`.
+/// Only a yes is remembered: a no may come of an error or of another device, which prepare()
+/// reports.
+static inline bool has_sm90a_code(const Device& device) noexcept {
 #if STROBE_HOST_EXECUTION
+  (void)device;
   return true;
 #else
-  static std::atomic<int> known{-1};
-  int has = known.load(std::memory_order_acquire);
-  if (has < 0) {
-    cudaFuncAttributes attributes;
-    const cudaError_t error =
+  static ReadyDevices known{0};
+  const uint64_t bit = device.ordinal < 64 ? uint64_t(1) << device.ordinal : 0;
+  if ((known.load(std::memory_order_acquire) & bit) != 0) return true;
+  int current = -1;
+  cudaFuncAttributes attributes{};
+  cudaError_t error = cudaGetDevice(&current);
+  if (error == cudaSuccess && current == device.ordinal)
+    error =
         cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&kernel::built_for_sm90a));
-    if (error != cudaSuccess) (void)cudaGetLastError();  // no code at all: prepare() says so
-    has = error == cudaSuccess && attributes.sharedSizeBytes > 0 ? 1 : 0;
-    known.store(has, std::memory_order_release);
-  }
-  return has == 1;
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  if (error != cudaSuccess || current != device.ordinal || attributes.sharedSizeBytes == 0)
+    return false;
+  known.fetch_or(bit, std::memory_order_release);
+  return true;
 #endif
 }
 
@@ -148,7 +154,7 @@ static const char* plan_prefill_sm90a(PrefillPlan<Attention>& plan, const Attent
   kernel::PrefillSm90aParams<Attention>& params = plan.params;
   if (device.shared_bytes_per_block < C::shared_bytes)
     return "device.shared_bytes_per_block is too small for its kernel";
-  if (!has_sm90a_code()) return "this file was not compiled for 90a";
+  if (!has_sm90a_code(device)) return "this file was not compiled for 90a";
   if (bounds.kv_len == 0) return "there are no keys";
   if (PersistentSchedule::tiles_of(bounds, C::block_q) > 0x7fffffff)
     return "there are too many query tiles";

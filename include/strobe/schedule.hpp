@@ -101,10 +101,11 @@ struct PersistentSchedule {
   static int last_heads_of(const Bounds& bounds, int q_tiles, int key_bytes, int blocks) {
     const int group = bounds.q_heads / bounds.kv_heads;
     const int64_t head_bytes = int64_t(detail::max_of(bounds.kv_len, 1)) * key_bytes;
-    const int held = int(l2_bytes / head_bytes) * group;
-    const int wanted = detail::ceil_div(8 * blocks, q_tiles);
-    const int last = detail::min_of(wanted, detail::max_of(held, 32));
-    return detail::min_of(last, bounds.batch * bounds.q_heads);
+    const int64_t held = l2_bytes / head_bytes * group, most = held > 32 ? held : 32;
+    const int64_t wanted = (int64_t(8) * blocks + q_tiles - 1) / q_tiles;
+    const int64_t last = wanted < most ? wanted : most,
+                  all = int64_t(bounds.batch) * bounds.q_heads;
+    return int(last < all ? last : all);
   }
 };
 

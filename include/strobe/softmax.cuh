@@ -84,9 +84,9 @@ struct OnlineSoftmax {
     return __any_sync(0xffffffffu, grew);
   }
 
-  /// The same, but m of a row stays where it is unless a logit exceeds it by more than
-  /// 2^slack_log2: P may then be that much larger than 1, and there is seldom anything to shrink
-  /// (the conditional rescaling of FlashAttention-4). Each row decides for itself, so its bits do
+  /// The same, but m of a row stays where it is unless a base-2 logit exceeds it by more than
+  /// slack_log2: P may then be up to 2^slack_log2, and there is seldom anything to shrink (the
+  /// conditional rescaling of FlashAttention-4). Each row decides for itself, so its bits do
   /// not depend on its neighbours; where no row of the warp has to move, which is nearly always,
   /// nothing is exchanged between lanes. `shrink` is set only where true is returned.
   template <int Columns>

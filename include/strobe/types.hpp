@@ -135,8 +135,8 @@ using BoundOf = decltype(declare<Noun>().bind(Block{}));
 /// behind its back.
 struct Device {
   int ordinal = 0;
-  int compute_capability = 0;  ///< 10 * major + minor: 80, 86, 90, 120
-  int sm_count = 0;  ///< multiprocessors that launches are made for
+  int compute_capability = 0;      ///< 10 * major + minor: 80, 86, 90, 120
+  int sm_count = 0;                ///< multiprocessors that launches are made for
   int shared_bytes_per_block = 0;  ///< what a block may opt in to
 };
 

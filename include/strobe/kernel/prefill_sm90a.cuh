@@ -97,12 +97,12 @@ struct PrefillSm90a {
       (Size == Family::sm90a ||
        block_q < Attention::policy_type::prefill(Family::sm90a, head_dim, value_dim).block_q);
   static constexpr int shared_bytes = control_bytes + q_bytes + stages * (k_bytes + v_bytes);
-  /// A multiprocessor's registers, 512 for every 128 threads' turn, are dealt anew: the producer
-  /// needs few.
+  /// Registers a thread once warpgroups have handed them over: over all warpgroups of the blocks on
+  /// a multiprocessor they come to 512 at most, and the producer needs few.
   static constexpr int producer_registers = consumers == 3 ? 32 : 40;
   static constexpr int consumer_registers = consumers == 3 ? 160 : consumers == 2 ? 232 : 216;
-  /// By how many powers of two a logit may exceed m before O is rescaled: P stays below 2^8, far
-  /// inside fp16's range.
+  /// How far a base-2 logit may exceed m before O is rescaled: P is 2^8 at most, far inside fp16's
+  /// range.
   static constexpr float slack_log2 = 8.f;
 };
 
@@ -137,6 +137,7 @@ STROBE_DEVICE Block block_of(const WorkItem& item, int block_q) {
           kv_len};
 }
 
+/// What producer and consumers tell each other, at the start of shared memory.
 template <int Stages>
 struct PrefillControl {
   uint64_t q_full, q_empty;
