@@ -59,10 +59,12 @@ struct Window {
   struct Bound {
     int left, right;
     Span q;
-    // Distances k - q fit an int (lengths are at most 2^30), so that `unlimited` needs no case of
-    // its own.
+    // -left <= k - position <= right in one comparison: modulo 2^32, because lengths are at most
+    // 2^30, so that k - position lies in (-2^30, 2^31), and a sum below 0, which takes a left below
+    // 2^30, wraps to 3 * 2^30 or more, past any left + right there is then. `unlimited` needs no
+    // case of its own.
     STROBE_HOST_DEVICE bool visible(int position, int k) const {
-      return k - position >= -left && k - position <= right;
+      return unsigned(k - position) + unsigned(left) <= unsigned(left) + unsigned(right);
     }
     STROBE_HOST_DEVICE Tile tile(Span keys) const {
       const int first_row = q.begin, last_row = q.end - 1, last_key = keys.end - 1;

@@ -69,7 +69,7 @@ struct DefaultPolicy {
         return family == Family::sm90a ? PrefillTile{192, 128, 12, 1} : PrefillTile{64, 128, 4, 2};
       if (head_dim <= 192 && value_dim <= 128) return {128, 128, 8, 1};
       if (head_dim <= 192 && value_dim <= 192) return {128, 112, 8, 1};
-      return {128, 80, 8, 1};
+      return {128, 64, 8, 1};
     }
     if (head_dim <= 64 && value_dim <= 64) return {128, 128, 4, 2};
     if (head_dim <= 128 && value_dim <= 128) return {128, 64, 4, 2};

@@ -81,20 +81,19 @@ static inline bool has_sm90a_code(const Device& device) noexcept {
 #endif
 }
 
-/// The maps of one tensor, in boxes of `rows`, 8 and 1. False where TMA cannot describe it. Token
-/// counts of packed tensors are known to the device alone, so no extent of tokens is promised: the
-/// kernel never asks for a row that is not there.
+/// The maps of one tensor, in boxes of `rows`, 8 and 1. False where TMA cannot describe it.
 template <class T>
-static bool encode_tile_maps(tile::TileMaps& maps, const View<const T>& view, int dim, int heads,
-                             int batch, int rows) noexcept {
+static bool encode_tile_maps(tile::TileMaps& maps, const View<T>& view, int dim, int tokens,
+                             int heads, int batch, int rows) noexcept {
+  maps.tokens = tokens;
   // A stride whose extent is 1 is not looked at, and may be anything.
   const auto stride_bytes = [](int64_t stride, int64_t extent) {
     return extent > 1 ? uint64_t(stride) * sizeof(T) : uint64_t(16);
   };
   TensorMapShape shape{view.data,
                        4,
-                       {uint64_t(dim), uint64_t(1) << 31, uint64_t(heads), uint64_t(batch)},
-                       {uint64_t(view.token) * sizeof(T), stride_bytes(view.head, heads),
+                       {uint64_t(dim), uint64_t(tokens), uint64_t(heads), uint64_t(batch)},
+                       {stride_bytes(view.token, tokens), stride_bytes(view.head, heads),
                         stride_bytes(view.batch, batch)},
                        {64, uint32_t(rows), 1, 1, 1}};
   bool described = true;
@@ -158,20 +157,20 @@ static const char* plan_prefill_sm90a(PrefillPlan<Attention>& plan, const Attent
   if (bounds.kv_len == 0) return "there are no keys";
   if (PersistentSchedule::tiles_of(bounds, C::block_q) > 0x7fffffff)
     return "there are too many query tiles";
-  const auto tile_maps = [&](tile::TileMaps& maps, const auto& view, int dim, int heads,
-                             bool packed, int tokens, int rows) {
-    auto seen = view;
-    if (!packed && tokens <= 1) seen.token = 8;  // not looked at, but a map wants a legal number
-    return encode_tile_maps(maps, seen, dim, heads, packed ? 1 : bounds.batch, rows);
-  };
+  // How many tokens a packed tensor has is known to the device alone, so its maps promise as many
+  // as an int counts, and the kernel never asks for one that is not there.
+  constexpr int unknown = 0x7fffffff;
   const bool q_packed = a.lengths.q_offsets != nullptr, kv_packed = a.lengths.kv_offsets != nullptr;
-  if (!tile_maps(params.q, a.q, a.head_dim, bounds.q_heads, q_packed, bounds.q_len, C::block_q))
+  const int q_tokens = q_packed ? unknown : bounds.q_len, q_batch = q_packed ? 1 : bounds.batch,
+            kv_tokens = kv_packed ? unknown : bounds.kv_len,
+            kv_batch = kv_packed ? 1 : bounds.batch;
+  if (!encode_tile_maps(params.q, a.q, a.head_dim, q_tokens, bounds.q_heads, q_batch, C::block_q))
     return "TMA cannot describe q";
-  if (!tile_maps(params.k, a.kv.k, a.head_dim, bounds.kv_heads, kv_packed, bounds.kv_len,
-                 C::block_kv))
+  if (!encode_tile_maps(params.k, a.kv.k, a.head_dim, kv_tokens, bounds.kv_heads, kv_batch,
+                        C::block_kv))
     return "TMA cannot describe kv.k";
-  if (!tile_maps(params.v, a.kv.v, a.value_dim, bounds.kv_heads, kv_packed, bounds.kv_len,
-                 C::block_kv))
+  if (!encode_tile_maps(params.v, a.kv.v, a.value_dim, kv_tokens, bounds.kv_heads, kv_batch,
+                        C::block_kv))
     return "TMA cannot describe kv.v";
   params.schedule =
       PersistentSchedule(bounds, C::block_q, 2 * (a.head_dim + a.value_dim),
@@ -223,8 +222,9 @@ static KernelChoice describe_prefill_sm90a() noexcept {
   Sentence sentence(Code::ok);
   sentence << "prefill_sm90a (wgmma, TMA), " << C::block_q << " x " << C::block_kv << " tiles, "
            << C::consumers
-           << (C::consumers == 1 ? " consumer warpgroup, " : " consumer warpgroups, ") << C::stages
-           << " stages, " << C::tile_shape.blocks_per_sm << " a multiprocessor, ";
+           << (C::consumers == 1 ? " consumer warpgroup, " : " consumer warpgroups, ")
+           << C::q_buffers << " of Q, " << C::k_stages << " of K and " << C::v_stages
+           << " of V in shared memory, " << C::tile_shape.blocks_per_sm << " a multiprocessor, ";
   return chosen(Size, sentence, C::shared_bytes, nullptr);
 }
 

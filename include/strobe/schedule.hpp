@@ -53,10 +53,10 @@ struct PrefillSchedule {
 /// of their index. Heads follow each other, so that few K and V are read at a time and L2 keeps
 /// them, each with its last query tile first, under a causal mask the longest. Where tiles differ
 /// in length the last heads are taken together, all their long tiles before their short ones, so
-/// that the launch ends evenly: as many heads as give each block some 8 tiles, but no more
-/// than L2 holds or 32, which read memory slowly enough for the products to hide (docs/tuning.md).
+/// that the launch ends evenly: as many heads as give each block some 8 tiles, but no more than L2
+/// holds (docs/tuning.md).
 struct PersistentSchedule {
-  static constexpr int64_t l2_bytes = 24 << 20;  ///< of K and V
+  static constexpr int64_t l2_bytes = 36 << 20;  ///< of K and V, about: an H200's L2 has 50 MB
 
   int q_tiles = 0;
   int q_heads = 0;
@@ -101,7 +101,7 @@ struct PersistentSchedule {
   static int last_heads_of(const Bounds& bounds, int q_tiles, int key_bytes, int blocks) {
     const int group = bounds.q_heads / bounds.kv_heads;
     const int64_t head_bytes = int64_t(detail::max_of(bounds.kv_len, 1)) * key_bytes;
-    const int64_t held = l2_bytes / head_bytes * group, most = held > 32 ? held : 32;
+    const int64_t most = (l2_bytes + head_bytes - 1) / head_bytes * group;
     const int64_t wanted = (int64_t(8) * blocks + q_tiles - 1) / q_tiles;
     const int64_t last = wanted < most ? wanted : most,
                   all = int64_t(bounds.batch) * bounds.q_heads;

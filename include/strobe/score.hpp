@@ -33,18 +33,19 @@ struct NoScore {
 /// cap * tanh(logit / cap): keeps logits within (-cap, cap). cap > 0.
 struct SoftCap {
   float cap = 50.f;
+  static constexpr float two_log2_e = 2.885390081777927f;
 
   struct Bound {
-    float cap, per_cap;
+    float cap, two_log2_e_per_cap;
     STROBE_HOST_DEVICE float operator()(float logit, int, int) const {
-      return cap * detail::tanh_of(logit * per_cap);
+      return cap - cap * detail::logistic_of(logit * two_log2_e_per_cap);
     }
   };
-  STROBE_HOST_DEVICE Bound bind(const Block&) const { return {cap, 1.f / cap}; }
+  STROBE_HOST_DEVICE Bound bind(const Block&) const { return {cap, two_log2_e / cap}; }
 
 #if !defined(__CUDACC_RTC__)
   Status check(const Bounds&) const noexcept {
-    if (!detail::is_finite(cap) || !(cap > 0.f) || !detail::is_finite(1.f / cap))
+    if (!detail::is_finite(cap) || !(cap > 0.f) || !detail::is_finite(two_log2_e / cap))
       return detail::invalid() << "score.cap is " << cap
                                << "; it must be finite, > 0 and not subnormal";
     return {};
@@ -61,12 +62,15 @@ struct Alibi {
 
   struct Bound {
     float slope;
+    int origin;  ///< near the block's rows
+    // As floats: the conversions then belong to a row or a column, not to each element. Exact up to
+    // distances of 2^24, and beyond as exact as a float is.
     STROBE_HOST_DEVICE float operator()(float logit, int q, int k) const {
-      return logit - slope * float(detail::abs_of(q - k));
+      return logit - slope * detail::abs_of(float(q - origin) - float(k - origin));
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const {
-    return {slopes[block.batch * batch_stride + block.q_head]};
+    return {slopes[block.batch * batch_stride + block.q_head], block.q.begin};
   }
 
 #if !defined(__CUDACC_RTC__)

@@ -28,7 +28,10 @@ inline constexpr float least_logit = -3.402823466e38f;
 
 /// What the accumulated output is multiplied by at the end: 1 / l, and 0 for a row that saw no key.
 /// NaN stays NaN.
-STROBE_DEVICE float normaliser_of(float l) { return l == 0.f ? 0.f : ptx::rcp_approx(l); }
+STROBE_DEVICE float normaliser_of(float l) {
+  const float inverse = ptx::rcp_approx(l);  // outside of the choice: no branch
+  return l == 0.f ? 0.f : inverse;
+}
 /// Natural logarithm of the sum of exp(logit); -infinity for a row that saw no key.
 STROBE_DEVICE float log_sum_exp_of(float m_log2, float l) {
   constexpr float ln_2 = 0.6931471805599453f;

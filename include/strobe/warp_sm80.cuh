@@ -138,25 +138,34 @@ STROBE_DEVICE void multiply_pv(float (&o)[C::row_tiles][C::value_tiles][4],
   }
 }
 
-/// Scores the logits of one tile and hides what the mask hides. visible(row, k) and score(row,
-/// logit, k) are asked with row = 2 * row tile + half (row lane / 4 + 8 * half of that tile) and
-/// only for keys that exist; keys past kv_len are hidden here. Columns outside, rows inside: what a
-/// mask loads for a key then serves all rows and is gone.
+/// Scores the logits of one tile and, where it is partial, hides what the mask hides and keys past
+/// kv_len. visible(row, k) and score(row, logit, k) are asked with row = 2 * row tile + half (row
+/// lane / 4 + 8 * half of that tile) and only for keys that exist: past the end the last one is
+/// scored. Columns outside, rows inside: what a mask or a score loads for a key then serves all
+/// rows and is gone.
 template <class C, bool Scores, class Visible, class Score>
 STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const TileStep& step,
                                 int kv_len, float scale, int lane, Visible visible, Score score) {
-  STROBE_UNROLL
-  for (int column = 0; column < 2 * C::key_tiles; ++column) {
-    const int k = step.begin + 8 * (column / 2) + tile::lane_coordinates(lane).column + column % 2;
-    const bool exists = !step.partial || k < kv_len;
+  const auto for_each_logit = [&](auto shape) {
     STROBE_UNROLL
-    for (int row = 0; row < 2 * C::row_tiles; ++row) {
-      float& logit = s[row / 2][column / 2][2 * (row % 2) + column % 2];
-      if constexpr (Scores) {
-        if (exists) logit = score(row, scale * logit, k);
-      }
-      if (step.partial && !(exists && visible(row, k))) logit = negative_infinity();
+    for (int column = 0; column < 2 * C::key_tiles; ++column) {
+      const int k =
+          step.begin + 8 * (column / 2) + tile::lane_coordinates(lane).column + column % 2;
+      STROBE_UNROLL
+      for (int row = 0; row < 2 * C::row_tiles; ++row)
+        shape(s[row / 2][column / 2][2 * (row % 2) + column % 2], row, k);
     }
+  };
+  if (step.partial) {
+    if (Scores && kv_len > 0)
+      for_each_logit([&](float& logit, int row, int k) {
+        logit = score(row, scale * logit, detail::min_of(k, kv_len - 1));
+      });
+    for_each_logit([&](float& logit, int row, int k) {
+      if (!(k < kv_len && visible(row, k))) logit = negative_infinity();
+    });
+  } else if constexpr (Scores) {
+    for_each_logit([&](float& logit, int row, int k) { logit = score(row, scale * logit, k); });
   }
 }
 

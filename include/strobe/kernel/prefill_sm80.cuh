@@ -141,19 +141,16 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
 
       float s[C::row_tiles][C::key_tiles][4] = {};
       warp::multiply_qk<C>(s, q_cursor, k_cursor + buffer * C::k_bytes);
-      if (scores || step.partial) {
-        // Rows past the end stand in for the last one, so that masks and scores only see real
-        // positions.
-        const auto position = [&](int row) {
-          const int r =
-              warp_row + 16 * (row / 2) + tile::lane_coordinates(lane).row + 8 * (row % 2);
-          return detail::min_of(block.q.begin + r, block.q.end - 1);
-        };
-        warp::shape_logits<C, scores>(
-            s, step, sequence.kv_len, params.scale, lane,
-            [&](int row, int k) { return mask.visible(position(row), k); },
-            [&](int row, float logit, int k) { return score(logit, position(row), k); });
-      }
+      // Rows past the end stand in for the last one, so that masks and scores only see real
+      // positions.
+      const auto position = [&](int row) {
+        const int r = warp_row + 16 * (row / 2) + tile::lane_coordinates(lane).row + 8 * (row % 2);
+        return detail::min_of(block.q.begin + r, block.q.end - 1);
+      };
+      warp::shape_logits<C, scores>(
+          s, step, sequence.kv_len, params.scale, lane,
+          [&](int row, int k) { return mask.visible(position(row), k); },
+          [&](int row, float logit, int k) { return score(logit, position(row), k); });
       float shrink[C::row_tiles][2];
       if (softmax.raise(s, scale_log2, shrink)) {
         STROBE_UNROLL

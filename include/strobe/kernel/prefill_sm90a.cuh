@@ -26,7 +26,7 @@
 #include "../ptx/shared.cuh"
 #include "../ptx/wgmma.cuh"
 #include "../schedule.hpp"
-#include "../tile/load_tma.cuh"
+#include "../tile/copy_tma.cuh"
 #include "../warp_sm80.cuh"
 
 namespace strobe {
@@ -81,10 +81,14 @@ struct PrefillSm90a {
   static constexpr int k_bytes = block_kv * 128 * head_panels;
   static constexpr int v_bytes = block_kv * 128 * value_panels;
   static constexpr int control_bytes = 1024;
-  static constexpr int fitting_stages =
-      (228 * 1024 / tile_shape.blocks_per_sm - 1024 - control_bytes - q_bytes) /
-      (k_bytes + v_bytes);  // of 228 kB a multiprocessor CUDA keeps one a block
-  static constexpr int stages = fitting_stages < 4 ? fitting_stages : 4;
+  /// For Q and the stages: of 228 kB a multiprocessor CUDA keeps one a block.
+  static constexpr int ring_bytes = 228 * 1024 / tile_shape.blocks_per_sm - 1024 - control_bytes;
+  /// With two, the next query tile begins before this one's output is stored.
+  static constexpr int q_buffers = ring_bytes >= 2 * q_bytes + 2 * k_bytes + 3 * v_bytes ? 2 : 1;
+  /// Two stages of K do, the third is V's: it is asked for later (docs/tuning.md).
+  static constexpr int stage_bytes = ring_bytes - q_buffers * q_bytes;
+  static constexpr int k_stages = detail::min_of(stage_bytes / (k_bytes + v_bytes), 4);
+  static constexpr int v_stages = detail::min_of((stage_bytes - k_stages * k_bytes) / v_bytes, 4);
   /// Whether the kernel does what the policy asks for; otherwise the portable one does, and small
   /// tiles that are no smaller are not compiled twice.
   static constexpr bool exists =
@@ -92,11 +96,12 @@ struct PrefillSm90a {
       Attention::policy_type::precision == Precision::standard &&
       tile::is_same<typename Attention::kv_type, Strided<T>> && tile_shape.warps % 4 == 0 &&
       consumers >= 1 && consumers <= 3 && block_q == 64 * consumers && block_kv % 16 == 0 &&
-      block_kv >= 16 && block_kv <= 256 && fitting_stages >= 2 &&
+      block_kv >= 16 && block_kv <= 256 && k_stages >= 2 && v_stages >= 2 &&
       (tile_shape.blocks_per_sm == 1 || (tile_shape.blocks_per_sm == 2 && consumers == 1)) &&
       (Size == Family::sm90a ||
        block_q < Attention::policy_type::prefill(Family::sm90a, head_dim, value_dim).block_q);
-  static constexpr int shared_bytes = control_bytes + q_bytes + stages * (k_bytes + v_bytes);
+  static constexpr int shared_bytes =
+      control_bytes + q_buffers * q_bytes + k_stages * k_bytes + v_stages * v_bytes;
   /// Registers a thread once warpgroups have handed them over: over all warpgroups of the blocks on
   /// a multiprocessor they come to 512 at most, and the producer needs few.
   static constexpr int producer_registers = consumers == 3 ? 32 : 40;
@@ -111,13 +116,12 @@ struct WorkItem {
   PrefillWork work;
   Sequence sequence;
 };
-/// What it says of a key tile, and of query tiles without one.
+/// What it says of a key tile.
 struct WorkStep {
   enum Flag : int {
     partial = 1,
-    last = 2,     ///< of its query tile
-    no_keys = 4,  ///< the query tile sees none, and nothing is loaded
-    end = 8       ///< no more query tiles
+    last = 2,  ///< of its query tile
+    end = 4    ///< no more query tiles
   };
   int begin;
   int flags;
@@ -138,35 +142,36 @@ STROBE_DEVICE Block block_of(const WorkItem& item, int block_q) {
 }
 
 /// What producer and consumers tell each other, at the start of shared memory.
-template <int Stages>
+template <int QBuffers, int KStages, int VStages>
 struct PrefillControl {
-  uint64_t q_full, q_empty;
-  uint64_t k_full[Stages], k_empty[Stages], v_full[Stages], v_empty[Stages];
-  WorkStep step[Stages];  ///< of the K stage
-  WorkItem item[2];       ///< in turn, since one is read until its output is stored
+  uint64_t q_full[QBuffers], q_empty[QBuffers];
+  uint64_t k_full[KStages], k_empty[KStages], v_full[VStages], v_empty[VStages];
+  WorkStep step[KStages];  ///< of the K stage
+  WorkItem item[3];        ///< in turn: one is read until its output is stored, with the next begun
 };
 
 /// Where things lie in a block's shared memory.
 template <class C>
 struct PrefillShared {
-  PrefillControl<C::stages>& control;
+  PrefillControl<C::q_buffers, C::k_stages, C::v_stages>& control;
   unsigned char* q;
   uint32_t q_full, q_empty, k_full, k_empty, v_full, v_empty;  ///< addresses; stages 8 bytes apart
   uint32_t q_smem, k_smem, v_smem;
 
   STROBE_DEVICE explicit PrefillShared(unsigned char* shared)
-      : control(*reinterpret_cast<PrefillControl<C::stages>*>(shared)),
+      : control(*reinterpret_cast<PrefillControl<C::q_buffers, C::k_stages, C::v_stages>*>(shared)),
         q(shared + C::control_bytes),
-        q_full(ptx::shared_address(&control.q_full)),
-        q_empty(ptx::shared_address(&control.q_empty)),
+        q_full(ptx::shared_address(control.q_full)),
+        q_empty(ptx::shared_address(control.q_empty)),
         k_full(ptx::shared_address(control.k_full)),
         k_empty(ptx::shared_address(control.k_empty)),
         v_full(ptx::shared_address(control.v_full)),
         v_empty(ptx::shared_address(control.v_empty)),
         q_smem(ptx::shared_address(q)),
-        k_smem(q_smem + C::q_bytes),
-        v_smem(k_smem + C::stages * C::k_bytes) {
-    static_assert(sizeof(PrefillControl<C::stages>) <= C::control_bytes, "");
+        k_smem(q_smem + C::q_buffers * C::q_bytes),
+        v_smem(k_smem + C::k_stages * C::k_bytes) {
+    static_assert(
+        sizeof(PrefillControl<C::q_buffers, C::k_stages, C::v_stages>) <= C::control_bytes, "");
   }
 };
 
@@ -190,8 +195,10 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
   const Attention& a = params.attention;
   const PrefillShared<C> shared(shared_memory);
   const int lane = int(threadIdx.x) % 32;
-  StageCursor<C::stages> k_cursor, v_cursor;
-  uint32_t q_parity = 0;
+  StageCursor<C::k_stages> k_cursor;
+  StageCursor<C::v_stages> v_cursor;
+  StageCursor<C::q_buffers> q_cursor;
+  StageCursor<3> item_cursor;
 
   // The first tiles go by block, the others to whoever asks: asking until nothing is left makes as
   // many requests as there are tiles, after which the counter is back at 0. Without a counter every
@@ -205,15 +212,17 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
   for (int index = int(blockIdx.x);; index = following(index)) {
     if (index >= tiles) {
       ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
-      if (lane == 0) {
+      ptx::mbarrier_wait(shared.q_empty + 8 * q_cursor.stage, q_cursor.parity ^ 1);
+      if (lane == 0) {  // nothing is loaded: consumers issue one more product, of what lies there
         shared.control.step[k_cursor.stage] = {0, WorkStep::end};
         ptx::mbarrier_arrive(shared.k_full + 8 * k_cursor.stage);
+        ptx::mbarrier_arrive(shared.q_full + 8 * q_cursor.stage);
       }
       return;
     }
     // The answer is wanted only after all loads of this tile.
     if (lane == 0 && params.counter != nullptr)
-      asked = int(ptx::atomic_inc_acq_rel(params.counter, uint32_t(tiles) - 1));
+      asked = int(atomicInc(params.counter, uint32_t(tiles) - 1));
     WorkItem item;
     item.work = params.schedule.work(index);
     item.sequence = resolve_sequence(a.bounds, a.lengths, item.work.batch);
@@ -224,54 +233,51 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
     TileStep step = next_tile(mask, 0, sequence.kv_len, C::block_kv);
 
     // V is wanted one softmax later than K, so it is asked for after the K of the tile behind it; Q
-    // after the first K, whose stage is free earlier.
+    // after the first K, whose stage is free earlier. A query tile that sees no key gets a key tile
+    // with every row past the end.
+    if (!step.valid) step = {sequence.kv_len, true, true};
     TileStep v_step{};
-    for (bool first = true; first || step.valid || v_step.valid; first = false) {
+    for (bool first = true; step.valid || v_step.valid; first = false) {
       TileStep next{};
-      if (first || step.valid) {
-        if (step.valid)
-          next = next_tile(mask, step.begin + C::block_kv, sequence.kv_len, C::block_kv);
+      if (step.valid) {
+        next = next_tile(mask, step.begin + C::block_kv, sequence.kv_len, C::block_kv);
         const uint32_t full = shared.k_full + 8 * k_cursor.stage;
         ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
         if (lane == 0) {
-          shared.control.step[k_cursor.stage] = {step.begin, step.partial * WorkStep::partial +
-                                                                 !next.valid * WorkStep::last +
-                                                                 !step.valid * WorkStep::no_keys};
-          if (step.valid) {
-            const uint32_t tile_smem = shared.k_smem + k_cursor.stage * C::k_bytes;
-            const int keys = detail::min_of(sequence.kv_len - step.begin, C::block_kv);
-            tile::leave_out_rows<C::block_kv, C::head_panels>(tile_smem, keys, full);
-            tile::load_tile<C::block_kv, C::head_panels>(
-                tile_smem, params.k, keys, int(sequence.kv_begin) + step.begin, item.work.kv_head,
-                sequence.kv_batch, full, ptx::L2Hint::evict_last);
-          } else {
-            ptx::mbarrier_arrive(full);
-          }
+          shared.control.step[k_cursor.stage] = {
+              step.begin, step.partial * WorkStep::partial + !next.valid * WorkStep::last};
+          const uint32_t tile_smem = shared.k_smem + k_cursor.stage * C::k_bytes;
+          const int keys = detail::min_of(sequence.kv_len - step.begin, C::block_kv),
+                    token = int(sequence.kv_begin) + step.begin;
+          tile::leave_out_rows<C::block_kv, C::head_panels>(tile_smem, params.k, keys, token, full);
+          tile::load_tile<C::block_kv, C::head_panels>(tile_smem, params.k, keys, token,
+                                                       item.work.kv_head, sequence.kv_batch, full,
+                                                       ptx::L2Hint::evict_last);
         }
         k_cursor.next();
       }
       if (first) {
-        ptx::mbarrier_wait(shared.q_empty, q_parity ^ 1);
+        ptx::mbarrier_wait(shared.q_empty + 8 * q_cursor.stage, q_cursor.parity ^ 1);
         if (lane == 0) {
-          shared.control.item[q_parity] = item;
-          if (step.valid) {
-            const int rows = block.q.end - block.q.begin;
-            tile::leave_out_rows<C::block_q, C::head_panels>(shared.q_smem, rows, shared.q_full);
-            tile::load_tile<C::block_q, C::head_panels>(
-                shared.q_smem, params.q, rows,
-                int(sequence.q_begin) + item.work.q_tile * C::block_q, item.work.q_head,
-                sequence.batch, shared.q_full, ptx::L2Hint::evict_first);
-          } else {
-            ptx::mbarrier_arrive(shared.q_full);
-          }
+          shared.control.item[item_cursor.stage] = item;
+          const uint32_t tile_smem = shared.q_smem + q_cursor.stage * C::q_bytes,
+                         full = shared.q_full + 8 * q_cursor.stage;
+          const int rows = block.q.end - block.q.begin,
+                    token = int(sequence.q_begin) + item.work.q_tile * C::block_q;
+          tile::leave_out_rows<C::block_q, C::head_panels>(tile_smem, params.q, rows, token, full);
+          tile::load_tile<C::block_q, C::head_panels>(tile_smem, params.q, rows, token,
+                                                      item.work.q_head, sequence.batch, full,
+                                                      ptx::L2Hint::evict_first);
         }
-        q_parity ^= 1;
+        q_cursor.next();
+        item_cursor.next();
       }
       if (v_step.valid) {
         const uint32_t tile_smem = shared.v_smem + v_cursor.stage * C::v_bytes;
         const int keys = detail::min_of(sequence.kv_len - v_step.begin, C::block_kv);
         ptx::mbarrier_wait(shared.v_empty + 8 * v_cursor.stage, v_cursor.parity ^ 1);
-        if (keys < C::block_kv) {
+        if (!params.v.template in_one_box<C::block_kv>(keys,
+                                                       int(sequence.kv_begin) + v_step.begin)) {
           // P is 0 for keys past the end, and 0 times what lay there must be 0.
           for (int panel = 0; panel < C::value_panels; ++panel) {
             auto* const chunks = reinterpret_cast<uint4*>(shared.q + (tile_smem - shared.q_smem) +
@@ -346,9 +352,10 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   const PrefillShared<C> shared(shared_memory);
   const int thread = int(threadIdx.x) % 128, lane = thread % 32,
             warp_row = consumer * 64 + thread / 32 * 16;
-  const uint32_t q_rows = uint32_t(consumer * 64 * 128);
-  StageCursor<C::stages> k_cursor, v_cursor;
-  uint32_t q_parity = 0;
+  StageCursor<C::k_stages> k_cursor;
+  StageCursor<C::v_stages> v_cursor;
+  StageCursor<C::q_buffers> q_cursor;
+  StageCursor<3> item_cursor;
   // Without a score the scale is folded into the exponential, which needs it positive: Q takes the
   // sign, or the zero.
   const float scale_log2 =
@@ -366,7 +373,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   float s[1][C::key_tiles][4];
   uint32_t p[C::key_tiles / 2][4];
   WorkStep step;
-  uint32_t k_tile = 0;
+  uint32_t q_tile = 0, k_tile = 0;
   const auto receive_step = [&] {
     ptx::mbarrier_wait(shared.k_full + 8 * k_cursor.stage, k_cursor.parity);
     step = shared.control.step[k_cursor.stage];
@@ -379,111 +386,133 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   const auto release_k = [&] {
     if (lane == 0) {
       ptx::mbarrier_arrive(shared.k_empty + 8 * k_cursor.stage);
-      if (step.is(WorkStep::last)) ptx::mbarrier_arrive(shared.q_empty);
+      if (step.is(WorkStep::last)) ptx::mbarrier_arrive(shared.q_empty + 8 * q_cursor.stage);
     }
     k_cursor.next();
   };
+  // The first product of a query tile: issued, not waited for.
+  const auto begin_tile = [&] {
+    ptx::mbarrier_wait(shared.q_full + 8 * q_cursor.stage, q_cursor.parity);
+    const uint32_t rows = q_cursor.stage * C::q_bytes + uint32_t(consumer * 64 * 128);
+    if (!scores && params.scale <= 0.f)
+      apply_sign<C>(reinterpret_cast<uint4*>(shared.q + rows), params.scale, thread, 8 + consumer);
+    q_tile = __shfl_sync(0xffffffffu, shared.q_smem + rows, 0);
+    issue_qk<C>(s[0], q_tile, k_tile);
+  };
 
+  receive_step();
+  if (step.is(WorkStep::end)) return;
+  begin_tile();
+  ptx::wgmma_wait<0>(s[0]);
   for (;;) {
-    receive_step();
-    if (step.is(WorkStep::end)) return;
-    ptx::mbarrier_wait(shared.q_full, q_parity);
     // Read anew where it is wanted: registers are for tiles.
-    const WorkItem& item = shared.control.item[q_parity];
+    const WorkItem& item = shared.control.item[item_cursor.stage];
     const Sequence& sequence = item.sequence;
-    q_parity ^= 1;
+    item_cursor.next();
+    const Block block = block_of(item, C::block_q);
+    const auto mask = a.mask.bind(block);
+    const auto score = a.score.bind(block);
     float o[1][C::value_tiles][4] = {};
     OnlineSoftmax<1> softmax;
-    if (step.is(WorkStep::no_keys)) {
-      release_k();
-    } else {
-      const Block block = block_of(item, C::block_q);
-      const auto mask = a.mask.bind(block);
-      const auto score = a.score.bind(block);
-      const auto shape = [&] {
-        // Rows past the end stand in for the last one, so that masks and scores only see real
-        // positions.
-        const auto position = [&](int row) {
-          const int r = warp_row + tile::lane_coordinates(lane).row + 8 * (row % 2);
-          return detail::min_of(block.q.begin + r, block.q.end - 1);
-        };
-        const bool partial = step.is(WorkStep::partial);
-        if (scores || partial)
-          warp::shape_logits<C, scores>(
-              s, TileStep{step.begin, partial, true}, block.kv_len, params.scale, lane,
-              [&](int row, int k) { return mask.visible(position(row), k); },
-              [&](int row, float logit, int k) { return score(logit, position(row), k); });
-      };
-      const auto exponentiate = [&] {
-        STROBE_UNROLL
-        for (int n = 0; n < C::key_tiles; ++n) softmax.exponentiate(s[0][n], 0, scale_log2);
-      };
-      const auto round_p = [&] {
-        STROBE_UNROLL
-        for (int k = 0; k < C::key_tiles / 2; ++k)
-          warp::round_p<typename C::T>(p[k], s[0][2 * k], s[0][2 * k + 1]);
-      };
-      const auto multiply_pv = [&] {
-        ptx::mbarrier_wait(shared.v_full + 8 * v_cursor.stage, v_cursor.parity);
-        issue_pv<C>(o[0], p, shared.v_smem + v_cursor.stage * C::v_bytes);
-      };
-      const auto release_v = [&] {
-        if (lane == 0) ptx::mbarrier_arrive(shared.v_empty + 8 * v_cursor.stage);
-        v_cursor.next();
-      };
 
-      if (!scores && params.scale <= 0.f)
-        apply_sign<C>(reinterpret_cast<uint4*>(shared.q + q_rows), params.scale, thread,
-                      8 + consumer);
-      issue_qk<C>(s[0], shared.q_smem + q_rows, k_tile);
-      ptx::wgmma_wait<0>(s[0]);
+    const auto shape = [&] {
+      // Rows past the end stand in for the last one, so that masks and scores only see real
+      // positions.
+      const auto position = [&](int row) {
+        const int r = warp_row + tile::lane_coordinates(lane).row + 8 * (row % 2);
+        return detail::min_of(block.q.begin + r, block.q.end - 1);
+      };
+      warp::shape_logits<C, scores>(
+          s, TileStep{step.begin, step.is(WorkStep::partial), true}, block.kv_len, params.scale,
+          lane, [&](int row, int k) { return mask.visible(position(row), k); },
+          [&](int row, float logit, int k) { return score(logit, position(row), k); });
+    };
+    const auto exponentiate = [&] {
+      STROBE_UNROLL
+      for (int n = 0; n < C::key_tiles; ++n) softmax.exponentiate(s[0][n], 0, scale_log2);
+    };
+    const auto round_p = [&] {
+      STROBE_UNROLL
+      for (int k = 0; k < C::key_tiles / 2; ++k)
+        warp::round_p<typename C::T>(p[k], s[0][2 * k], s[0][2 * k + 1]);
+    };
+    const auto multiply_pv = [&] {
+      ptx::mbarrier_wait(shared.v_full + 8 * v_cursor.stage, v_cursor.parity);
+      issue_pv<C>(o[0], p, shared.v_smem + v_cursor.stage * C::v_bytes);
+    };
+    const auto release_v = [&] {
+      if (lane == 0) ptx::mbarrier_arrive(shared.v_empty + 8 * v_cursor.stage);
+      v_cursor.next();
+    };
+    const auto store = [&] {
+      softmax.finish();
+      const int tile_row = item.work.q_tile * C::block_q + warp_row;
+      const float normaliser[2] = {softmax.normaliser(0, 0), softmax.normaliser(0, 1)};
+      warp::scale_rows<C::value_tiles>(o[0], normaliser);
+      warp::store_rows(o[0], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
+        return tile_row + r < sequence.q_len
+                   ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, item.work.q_head)
+                   : nullptr;
+      });
+      if (a.lse.data != nullptr && lane % 4 == 0) {
+        STROBE_UNROLL
+        for (int h = 0; h < 2; ++h) {
+          const int row = tile_row + lane / 4 + 8 * h;
+          if (row < sequence.q_len)
+            *a.lse.row(sequence.batch, sequence.q_begin + row, item.work.q_head) =
+                softmax.log_sum_exp(0, h);
+        }
+      }
+    };
+
+    // The first S is there.
+    release_k();
+    shape();
+    float shrink[1][2];
+    softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
+    exponentiate();
+    round_p();
+    bool grew = false;
+    while (!step.is(WorkStep::last)) {
+      receive_step();
+      take_turn();
+      issue_qk<C>(s[0], q_tile, k_tile);
+      if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
+      multiply_pv();
+      pass_turn();
+      ptx::wgmma_wait<1>(s[0]);
       release_k();
       shape();
-      float shrink[1][2];
-      softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
+      grew = softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
       exponentiate();
-      round_p();
-      bool grew = false;
-      while (!step.is(WorkStep::last)) {
-        receive_step();
-        take_turn();
-        issue_qk<C>(s[0], shared.q_smem + q_rows, k_tile);
-        if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
-        multiply_pv();
-        pass_turn();
-        ptx::wgmma_wait<1>(s[0]);
-        release_k();
-        shape();
-        grew = softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
-        exponentiate();
-        ptx::finish_before_wait(softmax.l[0][0] + softmax.l[0][1], shared.q_smem);
-        ptx::wgmma_wait<0>(o[0]);
-        release_v();
-        round_p();
-      }
-      if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
-      multiply_pv();
+      ptx::finish_before_wait(softmax.l[0][0] + softmax.l[0][1], shared.q_smem);
       ptx::wgmma_wait<0>(o[0]);
       release_v();
+      round_p();
     }
+    if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
+    multiply_pv();
+    q_cursor.next();
 
-    softmax.finish();
-    const int tile_row = item.work.q_tile * C::block_q + warp_row;
-    const float normaliser[2] = {softmax.normaliser(0, 0), softmax.normaliser(0, 1)};
-    warp::scale_rows<C::value_tiles>(o[0], normaliser);
-    warp::store_rows(o[0], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
-      return tile_row + r < sequence.q_len
-                 ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, item.work.q_head)
-                 : nullptr;
-    });
-    if (a.lse.data != nullptr && lane % 4 == 0) {
-      STROBE_UNROLL
-      for (int h = 0; h < 2; ++h) {
-        const int row = tile_row + lane / 4 + 8 * h;
-        if (row < sequence.q_len)
-          *a.lse.row(sequence.batch, sequence.q_begin + row, item.work.q_head) =
-              softmax.log_sum_exp(0, h);
-      }
+    if constexpr (C::q_buffers == 2) {
+      // The next query tile's first product runs while this one's output is stored. It is issued
+      // behind the last query tile, too, of what lies in shared memory: with a way around it ptxas
+      // would run all products of the kernel one after another.
+      receive_step();
+      begin_tile();
+      ptx::wgmma_wait<1>(o[0]);
+      release_v();
+      store();
+      ptx::wgmma_wait<0>(s[0]);
+      if (step.is(WorkStep::end)) return;
+    } else {
+      ptx::wgmma_wait<0>(o[0]);
+      release_v();
+      store();
+      receive_step();
+      if (step.is(WorkStep::end)) return;
+      begin_tile();
+      ptx::wgmma_wait<0>(s[0]);
     }
   }
 }
@@ -499,12 +528,16 @@ static __global__ void __launch_bounds__(PrefillSm90a<Attention, Size>::threads,
   STROBE_DYNAMIC_SHARED(shared_memory);
   if (threadIdx.x == 0) {
     const PrefillShared<C> shared(shared_memory);
-    ptx::mbarrier_init(shared.q_full, 1);
-    ptx::mbarrier_init(shared.q_empty, 4 * C::consumers);
-    for (int stage = 0; stage < C::stages; ++stage) {
+    for (int buffer = 0; buffer < C::q_buffers; ++buffer) {
+      ptx::mbarrier_init(shared.q_full + 8 * buffer, 1);
+      ptx::mbarrier_init(shared.q_empty + 8 * buffer, 4 * C::consumers);
+    }
+    for (int stage = 0; stage < C::k_stages; ++stage) {
       ptx::mbarrier_init(shared.k_full + 8 * stage, 1);
-      ptx::mbarrier_init(shared.v_full + 8 * stage, 1);
       ptx::mbarrier_init(shared.k_empty + 8 * stage, 4 * C::consumers);
+    }
+    for (int stage = 0; stage < C::v_stages; ++stage) {
+      ptx::mbarrier_init(shared.v_full + 8 * stage, 1);
       ptx::mbarrier_init(shared.v_empty + 8 * stage, 4 * C::consumers);
     }
     ptx::mbarrier_fence_init();
