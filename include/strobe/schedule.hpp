@@ -51,17 +51,19 @@ struct PrefillSchedule {
 
 /// Work of a prefill launch whose blocks stay and take query tiles one after another, in the order
 /// of their index. Heads follow each other, so that few K and V are read at a time and L2 keeps
-/// them, each with its last query tile first, under a causal mask the longest. Where tiles differ
-/// in length the last heads are taken together, all their long tiles before their short ones, so
+/// them, each with its long query tiles first: where tiles differ in length, as under a causal
+/// mask, from the last one on, else from the first one, since the last may have fewer rows. Where
+/// they differ the last heads are taken together, all their long tiles before their short ones, so
 /// that the launch ends evenly: as many heads as give each block some 8 tiles, but no more than L2
 /// holds (docs/tuning.md).
 struct PersistentSchedule {
-  static constexpr int64_t l2_bytes = 36 << 20;  ///< of K and V, about: an H200's L2 has 50 MB
+  static constexpr int64_t l2_bytes = 24 << 20;  ///< of K and V, about: an H200's L2 has 50 MB
 
   int q_tiles = 0;
   int q_heads = 0;
-  int heads = 0;       ///< of the whole batch
-  int last_heads = 1;  ///< taken together
+  int heads = 0;           ///< of the whole batch
+  int last_heads = 1;      ///< taken together
+  bool ascending = false;  ///< the first query tile of a head first
   detail::FastDivision by_q_tiles, by_last_heads, by_q_heads, by_group;
 
   PersistentSchedule() = default;
@@ -72,6 +74,7 @@ struct PersistentSchedule {
         q_heads(bounds.q_heads),
         heads(bounds.batch * bounds.q_heads),
         last_heads(even ? 1 : last_heads_of(bounds, q_tiles, key_bytes, blocks)),
+        ascending(even),
         by_q_tiles(q_tiles),
         by_last_heads(last_heads),
         by_q_heads(bounds.q_heads),
@@ -94,7 +97,7 @@ struct PersistentSchedule {
       head_and_batch = first_heads + in_last - tile * last_heads;
     }
     const int batch = by_q_heads(head_and_batch), q_head = head_and_batch - batch * q_heads;
-    return {q_tiles - 1 - tile, q_head, by_group(q_head), batch};
+    return {ascending ? tile : q_tiles - 1 - tile, q_head, by_group(q_head), batch};
   }
 
  private:

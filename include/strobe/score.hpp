@@ -6,12 +6,19 @@
 //
 //   Bound bind(const Block& block) const;                      // hoist loads, e.g. this head's
 //   slope float Bound::operator()(float logit, int q, int k) const;  // logit = scale * (q . k) in
-//   natural units; returns another
+//   natural
+//                                                              // units; returns another
 //
 // q and k are positions in key coordinates (see Block); the kernel calls it only with q in block.q
 // and 0 <= k < block.kv_len, for every element of every visited tile, also for some that the mask
 // hides (their result is dropped). A score may also have `Status check(const Bounds&) const`, a
-// host-side look at its own fields.
+// host-side look at its own fields, and
+//
+//   template <int Size> void Bound::operator()(LogitRow<Size>& row) const;
+//
+// which the kernel then calls instead, where some logits of a row together are cheaper than one by
+// one. Logits of keys that are hidden or do not exist are 0 there, and what becomes of them is
+// dropped.
 #pragma once
 
 #include "detail/math.hpp"
@@ -22,6 +29,34 @@
 
 namespace strobe {
 inline namespace STROBE_ABI {
+
+/// Logits of one row that a thread holds of a key tile, scaled: logits[i] is that of key k +
+/// offset(i). Size is a multiple of 4, k a multiple of 2; groups of 4 lie in 16 keys that begin at
+/// a multiple of 16.
+template <int Size>
+struct LogitRow {
+  float logits[Size];
+  int q, k;
+  static constexpr int size = Size;
+  STROBE_HOST_DEVICE static constexpr int offset(int i) { return 8 * (i / 2) + i % 2; }
+};
+
+namespace detail {
+/// Scores a row, whole where the score takes rows (the last argument is an int to choose that).
+template <class Bound, int Size>
+STROBE_HOST_DEVICE auto score_row(const Bound& bound, LogitRow<Size>& row, int, int)
+    -> decltype(bound(row)) {
+  bound(row);
+}
+/// Else one by one; past kv_len, which is not 0, the last key is scored once more.
+template <class Bound, int Size>
+STROBE_HOST_DEVICE void score_row(const Bound& bound, LogitRow<Size>& row, int kv_len, long) {
+  STROBE_UNROLL
+  for (int i = 0; i < Size; ++i)
+    row.logits[i] =
+        bound(row.logits[i], row.q, min_of(row.k + LogitRow<Size>::offset(i), kv_len - 1));
+}
+}  // namespace detail
 
 /// Softmax sees the logits as they are. The kernels know this type and fold the scale into the
 /// exponential.
@@ -35,10 +70,32 @@ struct SoftCap {
   float cap = 50.f;
   static constexpr float two_log2_e = 2.885390081777927f;
 
+  /// As cap - cap * 2 / (1 + e^(2 logit / cap)): right at both ends, where a quotient of two
+  /// exponentials is inf / inf. Absolute error about 5e-7 * cap; tanh.approx.f32 would be faster
+  /// but is only good to 2^-11.
   struct Bound {
     float cap, two_log2_e_per_cap;
     STROBE_HOST_DEVICE float operator()(float logit, int, int) const {
-      return cap - cap * detail::logistic_of(logit * two_log2_e_per_cap);
+      const float divisor = detail::half_of_one_plus_exp2(logit * two_log2_e_per_cap);
+      return cap - cap * detail::reciprocal_of(divisor);
+    }
+    /// One division for four: exponentials and divisions are what a soft cap waits for.
+    template <int Size>
+    STROBE_HOST_DEVICE void operator()(LogitRow<Size>& row) const {
+      STROBE_UNROLL
+      for (int i = 0; i < Size; i += 4) {
+        float d[4];
+        STROBE_UNROLL
+        for (int j = 0; j < 4; ++j)
+          d[j] = detail::half_of_one_plus_exp2(row.logits[i + j] * two_log2_e_per_cap);
+        const float left = d[0] * d[1], right = d[2] * d[3],
+                    inverse = detail::reciprocal_of(left * right), per_left = inverse * right,
+                    per_right = inverse * left;
+        const float quotient[4] = {per_left * d[1], per_left * d[0], per_right * d[3],
+                                   per_right * d[2]};
+        STROBE_UNROLL
+        for (int j = 0; j < 4; ++j) row.logits[i + j] = cap - cap * quotient[j];
+      }
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Block&) const { return {cap, two_log2_e / cap}; }
@@ -62,15 +119,33 @@ struct Alibi {
 
   struct Bound {
     float slope;
-    int origin;  ///< near the block's rows
-    // As floats: the conversions then belong to a row or a column, not to each element. Exact up to
-    // distances of 2^24, and beyond as exact as a float is.
     STROBE_HOST_DEVICE float operator()(float logit, int q, int k) const {
-      return logit - slope * detail::abs_of(float(q - origin) - float(k - origin));
+      return logit - slope * float(q < k ? k - q : q - k);
+    }
+    /// slope * (q - k) in one operation from that of the first key; which sign it takes is the same
+    /// for all keys but next to the diagonal.
+    template <int Size>
+    STROBE_HOST_DEVICE void operator()(LogitRow<Size>& row) const {
+      const int distance = row.q - row.k;
+      const float first = slope * float(distance);
+      const auto subtract = [&](auto sign) {
+        STROBE_UNROLL
+        for (int i = 0; i < Size; ++i) {
+          const int offset = LogitRow<Size>::offset(i);
+          const float signed_bias = fmaf(-float(offset), slope, first);
+          row.logits[i] -= sign(offset) ? signed_bias : -signed_bias;
+        }
+      };
+      if (distance >= LogitRow<Size>::offset(Size - 1))
+        subtract([](int) { return true; });
+      else if (distance <= 0)
+        subtract([](int) { return false; });
+      else
+        subtract([&](int offset) { return offset <= distance; });
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const {
-    return {slopes[block.batch * batch_stride + block.q_head], block.q.begin};
+    return {slopes[block.batch * batch_stride + block.q_head]};
   }
 
 #if !defined(__CUDACC_RTC__)
@@ -92,6 +167,13 @@ struct Chain {
     detail::BoundOf<Second> second;
     STROBE_HOST_DEVICE float operator()(float logit, int q, int k) const {
       return second(first(logit, q, k), q, k);
+    }
+    /// Where both take rows.
+    template <int Size>
+    STROBE_HOST_DEVICE auto operator()(LogitRow<Size>& row) const
+        -> decltype(first(row), second(row)) {
+      first(row);
+      second(row);
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const {

@@ -139,34 +139,44 @@ STROBE_DEVICE void multiply_pv(float (&o)[C::row_tiles][C::value_tiles][4],
 }
 
 /// Scores the logits of one tile and, where it is partial, hides what the mask hides and keys past
-/// kv_len. visible(row, k) and score(row, logit, k) are asked with row = 2 * row tile + half (row
-/// lane / 4 + 8 * half of that tile) and only for keys that exist: past the end the last one is
-/// scored. Columns outside, rows inside: what a mask or a score loads for a key then serves all
-/// rows and is gone.
-template <class C, bool Scores, class Visible, class Score>
+/// kv_len. Rows are numbered 2 * row tile + half: row lane / 4 + 8 * half of that tile.
+/// position(row) is where it stands, visible(row, k) is asked only for keys that exist, and
+/// score_of(row) is the row's bound score. Columns outside, rows inside: what a mask loads for a
+/// key then serves all rows and is gone.
+template <class C, bool Scores, class Position, class Visible, class ScoreOf>
 STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const TileStep& step,
-                                int kv_len, float scale, int lane, Visible visible, Score score) {
-  const auto for_each_logit = [&](auto shape) {
+                                int kv_len, float scale, int lane, Position position,
+                                Visible visible, ScoreOf score_of) {
+  using Row = LogitRow<2 * C::key_tiles>;
+  const int first_key = step.begin + tile::lane_coordinates(lane).column;
+  const auto hide = [&](float as) {
     STROBE_UNROLL
-    for (int column = 0; column < 2 * C::key_tiles; ++column) {
-      const int k =
-          step.begin + 8 * (column / 2) + tile::lane_coordinates(lane).column + column % 2;
+    for (int i = 0; i < Row::size; ++i) {
+      const int k = first_key + Row::offset(i);
       STROBE_UNROLL
       for (int row = 0; row < 2 * C::row_tiles; ++row)
-        shape(s[row / 2][column / 2][2 * (row % 2) + column % 2], row, k);
+        if (!(k < kv_len && visible(row, k))) s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
     }
   };
-  if (step.partial) {
-    if (Scores && kv_len > 0)
-      for_each_logit([&](float& logit, int row, int k) {
-        logit = score(row, scale * logit, detail::min_of(k, kv_len - 1));
-      });
-    for_each_logit([&](float& logit, int row, int k) {
-      if (!(k < kv_len && visible(row, k))) logit = negative_infinity();
-    });
-  } else if constexpr (Scores) {
-    for_each_logit([&](float& logit, int row, int k) { logit = score(row, scale * logit, k); });
+  if constexpr (Scores) {
+    if (kv_len > 0) {
+      if (step.partial) hide(0.f);  // nothing that lies there spoils its neighbours
+      STROBE_UNROLL
+      for (int row = 0; row < 2 * C::row_tiles; ++row) {
+        Row logits;
+        logits.q = position(row);
+        logits.k = first_key;
+        STROBE_UNROLL
+        for (int i = 0; i < Row::size; ++i)
+          logits.logits[i] = scale * s[row / 2][i / 2][2 * (row % 2) + i % 2];
+        detail::score_row(score_of(row), logits, kv_len, 0);
+        STROBE_UNROLL
+        for (int i = 0; i < Row::size; ++i)
+          s[row / 2][i / 2][2 * (row % 2) + i % 2] = logits.logits[i];
+      }
+    }
   }
+  if (step.partial) hide(negative_infinity());
 }
 
 /// Q times the sign of a scale that is not positive, in shared memory: each thread turns the chunks

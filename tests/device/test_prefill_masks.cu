@@ -61,6 +61,16 @@ struct EveryThird {
   __host__ __device__ Bound bind(const strobe::Block&) const { return {period}; }
 };
 
+// A bias read from a table by key, as long as the keys are many.
+struct KeyBias {
+  const float* table;
+  struct Bound {
+    const float* table;
+    __host__ __device__ float operator()(float logit, int, int k) const { return logit + table[k]; }
+  };
+  __host__ __device__ Bound bind(const strobe::Block&) const { return {table}; }
+};
+
 // A bias read from a table by distance, as in T5: a user's score.
 struct DistanceBias {
   const float* table;  // [entries]
@@ -191,6 +201,15 @@ STROBE_TEST_CASE("a user's mask with tiles and holes, conjoined, under a user's 
   check_problem<Attention>(p, Mask{{}, {prefix.data(), 1}}, {table.data(), 6});
 }
 
+// Query tiles whose last 64 rows are missing, or see less than the tile's other rows.
+STROBE_TEST_CASE("ends that differ among the rows of a query tile", "") {
+  for (const int rows : {9, 64, 65, 129, 200, 330})
+    for (const int keys : {rows, 400}) {
+      check_problem<With<strobe::Causal>>(shape(rows, keys), {});
+      check_problem<With<strobe::Window>>(shape(rows, keys), {70, 5});
+    }
+}
+
 STROBE_TEST_CASE("SoftCap", "") {
   using Attention = With<strobe::Causal, strobe::SoftCap>;
   for (const float cap : {0.5f, 5.f, 50.f}) check_problem<Attention>(shape(70, 140), {}, {cap});
@@ -213,6 +232,33 @@ STROBE_TEST_CASE("Alibi: slopes by head, slopes by batch and head", "") {
   check_problem<Attention>(p, {}, {slopes.data(), 2});
 }
 
+// A soft cap divides once for four keys; NaN behind a sequence's end and in keys that the mask
+// hides must not reach their neighbours.
+STROBE_TEST_CASE("SoftCap: NaN in keys that are hidden, or behind the end, stays there", "") {
+  using Attention = With<strobe::Window, strobe::SoftCap>;
+  for (const float scale : {1.f, 0.f, -0.5f}) {
+    Problem p = shape(21, 21);
+    p.scale = scale;
+    p.q_offsets = p.kv_offsets = {0, 21};
+    p.q_rows = p.kv_rows = 24;
+    check_problem<Attention>(p, {strobe::unlimited, 0}, {5.f});
+  }
+  Problem p = shape(60, 130);
+  const Numbers n = make_numbers<__half>(completed<Attention>(p));
+  // The first query stands at 70: keys up to 59 are hidden from all, 1 mod 4 from the walk's tiles.
+  p.k_values = [=](int, int t, int h, int d) {
+    return t < 60 ? NAN : n.k[size_t(n.k_at(0, t, h) + d)];
+  };
+  p.v_values = [=](int, int t, int h, int d) {
+    return t < 60 ? 0.f : n.v[size_t(n.v_at(0, t, h) + d)];
+  };
+  const Result spoilt = check_problem<Attention>(p, {10, 0}, {5.f});
+  p.k_values = [=](int, int t, int h, int d) {
+    return t < 60 ? 0.f : n.k[size_t(n.k_at(0, t, h) + d)];
+  };
+  CHECK(same_bits(spoilt, check_problem<Attention>(p, {10, 0}, {5.f})));
+}
+
 STROBE_TEST_CASE("Chain<SoftCap, Alibi> under SinkWindow", "") {
   using Score = strobe::Chain<strobe::SoftCap, strobe::Alibi>;
   using Attention = With<strobe::SinkWindow, Score, __nv_bfloat16>;
@@ -224,6 +270,13 @@ STROBE_TEST_CASE("rows that see no key: O is 0, LSE -infinity, neighbours are ri
   // Ahead-only windows: the last rows look past the last key.
   check_problem<With<strobe::Window>>(shape(130, 64), {0, 3});
   check_problem<With<strobe::SinkWindow>>(shape(140, 9), {2, 3});
+  // Scores too, one that reads a table by key among them: keys that do not exist are not asked for.
+  check_problem<With<strobe::Window, strobe::SoftCap>>(shape(130, 64), {0, 3}, {5.f});
+  using Biased = With<strobe::Window, KeyBias>;
+  const SharedTable<float> bias(std::vector<float>(64, 0.25f));
+  check_problem<Biased>(shape(130, 64), {0, 3}, {bias.data()});
+  Problem none = shape(5, 0);
+  check_problem<Biased>(none, {0, 3}, {nullptr});
   // A list with nothing in it: no tile is ever visited.
   const SharedTable<int> offsets({0, 0, 0}), columns(std::vector<int>{});
   check_problem<With<strobe::BlockList>>(shape(100, 100), {offsets.data(), columns.data()});

@@ -12,6 +12,7 @@ using strobe::Alibi;
 using strobe::Block;
 using strobe::Bounds;
 using strobe::Chain;
+using strobe::LogitRow;
 using strobe::NoScore;
 using strobe::SoftCap;
 
@@ -85,6 +86,63 @@ struct Times {
 };
 
 }  // namespace
+
+// What kernels call: 8 logits of a row at keys k, k + 1, k + 8, k + 9, ..
+template <class Bound>
+std::vector<float> scored_row(const Bound& bound, const std::vector<float>& logits, int q, int k) {
+  LogitRow<8> row;
+  for (int i = 0; i < 8; ++i) row.logits[i] = logits[size_t(i)];
+  row.q = q;
+  row.k = k;
+  strobe::detail::score_row(bound, row, 1 << 30, 0);
+  return {row.logits, row.logits + 8};
+}
+
+TEST_CASE("SoftCap, Alibi and their Chain score a row as they score its logits one by one",
+          "[cpu][score]") {
+  const float slope = 0.3f, infinity = std::numeric_limits<float>::infinity();
+  const auto soft_cap = SoftCap{30.f}.bind(Block{});
+  const auto alibi = Alibi{&slope}.bind(Block{});
+  const auto chain = Chain<SoftCap, Alibi>{{30.f}, {&slope}}.bind(Block{});
+  const auto plus = Plus{2.f}.bind(Block{});
+  const std::vector<float> logits{0.f, -1.25f, 700.f, -3e38f, 31.f, 1e-20f, infinity, -infinity};
+  for (const int q : {0, 5, 12, 40, 1000000, 1 << 30}) {
+    for (int k : {0, 4, 16}) {
+      const std::vector<float> capped = scored_row(soft_cap, logits, q, k),
+                               biased = scored_row(alibi, logits, q, k),
+                               both = scored_row(chain, logits, q, k),
+                               moved = scored_row(plus, logits, q, k);
+      for (int i = 0; i < 8; ++i) {
+        const float logit = logits[size_t(i)];
+        const int key = k + LogitRow<8>::offset(i);
+        CHECK(std::fabs(capped[size_t(i)] - soft_cap(logit, q, key)) <= 30 * 5e-7f);
+        const float bias = slope * std::fabs(float(q) - float(key));
+        if (std::isinf(logit))
+          CHECK(biased[size_t(i)] == logit);
+        else
+          CHECK(std::fabs(biased[size_t(i)] - alibi(logit, q, key)) <=
+                1e-6f * std::fmax(bias, std::fabs(logit)));
+        CHECK(std::fabs(both[size_t(i)] - chain(logit, q, key)) <= 2e-5f + 1e-6f * bias);
+        CHECK(moved[size_t(i)] == plus(logit, q, key));
+      }
+    }
+  }
+  std::vector<float> with_nan = logits;
+  with_nan[0] = NAN;
+  CHECK(std::isnan(scored_row(soft_cap, with_nan, 0, 0)[0]));
+  CHECK(std::isnan(soft_cap(NAN, 0, 0)));
+}
+
+TEST_CASE("Alibi: a row's bits do not depend on which side of it a key lies", "[cpu][score]") {
+  const float slope = 0.1f;
+  const auto alibi = Alibi{&slope}.bind(Block{});
+  const std::vector<float> zeros(8, 0.f);
+  // The same distances in the middle of a row's keys and all on one side.
+  const std::vector<float> across = scored_row(alibi, zeros, 8, 0),
+                           behind = scored_row(alibi, zeros, 100, 92);
+  CHECK(across[0] == behind[0]);
+  CHECK(across[1] == behind[1]);
+}
 
 TEST_CASE("Chain: the first one first, positions handed through", "[cpu][score]") {
   const Block block;

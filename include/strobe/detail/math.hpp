@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two functions that scores need on both sides of a CUDA program. Layer: detail.
+// Functions that scores need on both sides of a CUDA program. Layer: detail.
 #pragma once
 
 #include "config.hpp"
@@ -14,19 +14,28 @@ namespace strobe {
 inline namespace STROBE_ABI {
 namespace detail {
 
-/// 2 / (1 + 2^x), with which cap * tanh(x ln(2) / 2) = cap - cap * logistic_of(x): right at both
-/// ends, where a quotient of two exponentials is inf / inf. Absolute error about 2e-7, where
-/// tanh.approx.f32 is only good to 2^-11, which a soft cap of 50 turns into 0.02. On the device two
-/// instructions of the special-function unit; exp2f and a division would spend six more on
-/// subnormals, which come to the same result.
-STROBE_HOST_DEVICE float logistic_of(float x) {
+/// 1 + 2^x over 2, at most 2^29: 2 / (1 + 2^x) is below 2^-24 by then. NaN stays NaN.
+STROBE_HOST_DEVICE float half_of_one_plus_exp2(float x) {
 #if STROBE_DEVICE_PASS
-  float power, inverse;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(0.5f + 0.5f * power));
-  return inverse;
+  // One instruction of the special-function unit; exp2f would spend three more on subnormals, which
+  // come to the same result.
+  float power;
+  asm("{.reg .f32 y; min.NaN.f32 y, %1, 0f41F00000; ex2.approx.ftz.f32 %0, y;}"
+      : "=f"(power)
+      : "f"(x));
 #else
-  return 1.f / (0.5f + 0.5f * ::exp2f(x));
+  const float power = ::exp2f(x > 30.f ? 30.f : x);
+#endif
+  return 0.5f + 0.5f * power;
+}
+/// 1 / x for x from 2^-120 to 2^120, within 1 ulp.
+STROBE_HOST_DEVICE float reciprocal_of(float x) {
+#if STROBE_DEVICE_PASS
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1.f / x;
 #endif
 }
 
@@ -38,8 +47,6 @@ inline bool is_finite(float x) noexcept {
   return (bits & 0x7f800000u) != 0x7f800000u;
 }
 #endif
-
-STROBE_HOST_DEVICE float abs_of(float x) { return fabsf(x); }
 
 }  // namespace detail
 }  // namespace STROBE_ABI

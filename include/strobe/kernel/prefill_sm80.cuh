@@ -148,9 +148,9 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
         return detail::min_of(block.q.begin + r, block.q.end - 1);
       };
       warp::shape_logits<C, scores>(
-          s, step, sequence.kv_len, params.scale, lane,
+          s, step, sequence.kv_len, params.scale, lane, position,
           [&](int row, int k) { return mask.visible(position(row), k); },
-          [&](int row, float logit, int k) { return score(logit, position(row), k); });
+          [&](int) -> const auto& { return score; });
       float shrink[C::row_tiles][2];
       if (softmax.raise(s, scale_log2, shrink)) {
         STROBE_UNROLL

@@ -11,7 +11,8 @@
 //
 // A consumer issues S = Q K^T of the next key tile and O += P V of this one together, and computes
 // the next tile's softmax while P V still runs; consumers take turns at issuing, so that one's
-// softmax also runs beside another's products.
+// softmax also runs beside another's products. Where shared memory has room for two buffers of Q
+// the first S of the next query tile runs while the output of this one is stored.
 //
 // Barriers (mbarriers in shared memory, one pair a stage): `full` is completed by the bytes of TMA,
 // `empty` by one arrival of each consumer warp, which has waited for its own products. What the
@@ -213,10 +214,15 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
     if (index >= tiles) {
       ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
       ptx::mbarrier_wait(shared.q_empty + 8 * q_cursor.stage, q_cursor.parity ^ 1);
-      if (lane == 0) {  // nothing is loaded: consumers issue one more product, of what lies there
+      if (lane == 0) {
+        // Nothing is loaded, and the product of what lies there is dropped.
+        const uint32_t k_full = shared.k_full + 8 * k_cursor.stage,
+                       q_full = shared.q_full + 8 * q_cursor.stage;
         shared.control.step[k_cursor.stage] = {0, WorkStep::end};
-        ptx::mbarrier_arrive(shared.k_full + 8 * k_cursor.stage);
-        ptx::mbarrier_arrive(shared.q_full + 8 * q_cursor.stage);
+        ptx::tma_leave_out(shared.k_smem + k_cursor.stage * C::k_bytes, C::k_bytes, k_full);
+        ptx::mbarrier_arrive(k_full);
+        ptx::tma_leave_out(shared.q_smem + q_cursor.stage * C::q_bytes, C::q_bytes, q_full);
+        ptx::mbarrier_arrive(q_full);
       }
       return;
     }
@@ -424,8 +430,8 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       };
       warp::shape_logits<C, scores>(
           s, TileStep{step.begin, step.is(WorkStep::partial), true}, block.kv_len, params.scale,
-          lane, [&](int row, int k) { return mask.visible(position(row), k); },
-          [&](int row, float logit, int k) { return score(logit, position(row), k); });
+          lane, position, [&](int row, int k) { return mask.visible(position(row), k); },
+          [&](int) -> const auto& { return score; });
     };
     const auto exponentiate = [&] {
       STROBE_UNROLL
@@ -465,33 +471,66 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       }
     };
 
-    // The first S is there.
-    release_k();
-    shape();
-    float shrink[1][2];
-    softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
-    exponentiate();
-    round_p();
-    bool grew = false;
+    // A consumer without rows, and one whose rows see nothing more of the block's keys, only lets
+    // go of what comes.
+    const auto pass_over = [&] {
+      release_k();
+      ptx::mbarrier_wait(shared.v_full + 8 * v_cursor.stage, v_cursor.parity);
+      release_v();
+    };
+    Block own = block;
+    own.q.begin = detail::min_of(block.q.begin + 64 * consumer, block.q.end);
+    own.q.end = detail::min_of(own.q.begin + 64, block.q.end);
+    const auto sees_no_more = [&] {
+      return C::consumers > 1 && step.is(WorkStep::partial) &&
+             !next_tile(a.mask.bind(own), step.begin, block.kv_len, C::block_kv).valid;
+    };
+
+    if (C::consumers > 1 && own.q.begin == own.q.end) {
+      pass_over();
+    } else {
+      // The first S is there.
+      release_k();
+      shape();
+      float shrink[1][2];
+      softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
+      exponentiate();
+      round_p();
+      bool grew = false, over = false;
+      while (!step.is(WorkStep::last)) {
+        receive_step();
+        take_turn();
+        over = sees_no_more();
+        if (over) break;
+        issue_qk<C>(s[0], q_tile, k_tile);
+        if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
+        multiply_pv();
+        pass_turn();
+        ptx::wgmma_wait<1>(s[0]);
+        release_k();
+        shape();
+        grew = softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
+        exponentiate();
+        ptx::finish_before_wait(softmax.l[0][0] + softmax.l[0][1], shared.q_smem);
+        ptx::wgmma_wait<0>(o[0]);
+        release_v();
+        round_p();
+      }
+      if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
+      multiply_pv();
+      if constexpr (C::consumers > 1) {
+        if (over) pass_turn();
+        ptx::wgmma_wait<0>(o[0]);
+        release_v();
+        if (over) pass_over();
+      }
+    }
     while (!step.is(WorkStep::last)) {
       receive_step();
       take_turn();
-      issue_qk<C>(s[0], q_tile, k_tile);
-      if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
-      multiply_pv();
       pass_turn();
-      ptx::wgmma_wait<1>(s[0]);
-      release_k();
-      shape();
-      grew = softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
-      exponentiate();
-      ptx::finish_before_wait(softmax.l[0][0] + softmax.l[0][1], shared.q_smem);
-      ptx::wgmma_wait<0>(o[0]);
-      release_v();
-      round_p();
+      pass_over();
     }
-    if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
-    multiply_pv();
     q_cursor.next();
 
     if constexpr (C::q_buffers == 2) {
@@ -500,14 +539,19 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       // would run all products of the kernel one after another.
       receive_step();
       begin_tile();
-      ptx::wgmma_wait<1>(o[0]);
-      release_v();
+      if constexpr (C::consumers == 1) {
+        ptx::wgmma_wait<1>(o[0]);
+        release_v();
+      }
       store();
+      __syncwarp();  // all lanes have read the work item before one of them arrives at `q_empty`
       ptx::wgmma_wait<0>(s[0]);
       if (step.is(WorkStep::end)) return;
     } else {
-      ptx::wgmma_wait<0>(o[0]);
-      release_v();
+      if constexpr (C::consumers == 1) {
+        ptx::wgmma_wait<0>(o[0]);
+        release_v();
+      }
       store();
       receive_step();
       if (step.is(WorkStep::end)) return;
