@@ -141,8 +141,8 @@ STROBE_DEVICE void multiply_pv(float (&o)[C::row_tiles][C::value_tiles][4],
 /// Scores the logits of one tile and, where it is partial, hides what the mask hides and keys past
 /// kv_len. Rows are numbered 2 * row tile + half: row lane / 4 + 8 * half of that tile.
 /// position(row) is where it stands, visible(row, k) is asked only for keys that exist, and
-/// score_of(row) is the row's bound score. Columns outside, rows inside: what a mask loads for a
-/// key then serves all rows and is gone.
+/// score_of(row) points to the row's bound score. Columns outside, rows inside: what a mask loads
+/// for a key then serves all rows and is gone.
 template <class C, bool Scores, class Position, class Visible, class ScoreOf>
 STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const TileStep& step,
                                 int kv_len, float scale, int lane, Position position,
@@ -169,7 +169,7 @@ STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const
         STROBE_UNROLL
         for (int i = 0; i < Row::size; ++i)
           logits.logits[i] = scale * s[row / 2][i / 2][2 * (row % 2) + i % 2];
-        detail::score_row(score_of(row), logits, kv_len, 0);
+        detail::score_row(*score_of(row), logits, kv_len, 0);
         STROBE_UNROLL
         for (int i = 0; i < Row::size; ++i)
           s[row / 2][i / 2][2 * (row % 2) + i % 2] = logits.logits[i];

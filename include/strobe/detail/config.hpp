@@ -53,7 +53,8 @@
 #define STROBE_TEXT_OF_(...) #__VA_ARGS__
 #define STROBE_TEXT_OF(...) STROBE_TEXT_OF_(__VA_ARGS__)
 
-#if defined(__CUDACC__)
+// For nvcc's device pass: the host compiler would warn of a pragma it does not know.
+#if defined(__CUDA_ARCH__)
 #define STROBE_UNROLL _Pragma("unroll")
 #define STROBE_UNROLL_BY(n) _Pragma(STROBE_TEXT_OF(unroll n))
 #else

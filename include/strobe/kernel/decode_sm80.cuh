@@ -300,7 +300,7 @@ static __global__ void __launch_bounds__(DecodeSm80<Attention, RowWarps>::thread
       warp::shape_logits<C, scores>(
           s, step, sequence.kv_len, params.scale, lane, [&](int row) { return position[row]; },
           [&](int row, int k) { return mask.visible(position[row], k); },
-          [&](int row) -> const auto& { return score[row]; });
+          [&](int row) { return &score[row]; });
       float shrink[1][2];
       if (softmax.raise(s, scale_log2, shrink)) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
       warp::multiply_pv<C, Attention::policy_type::precision>(

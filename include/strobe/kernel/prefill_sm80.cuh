@@ -150,7 +150,7 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
       warp::shape_logits<C, scores>(
           s, step, sequence.kv_len, params.scale, lane, position,
           [&](int row, int k) { return mask.visible(position(row), k); },
-          [&](int) -> const auto& { return score; });
+          [&](int) { return &score; });
       float shrink[C::row_tiles][2];
       if (softmax.raise(s, scale_log2, shrink)) {
         STROBE_UNROLL

@@ -431,7 +431,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       warp::shape_logits<C, scores>(
           s, TileStep{step.begin, step.is(WorkStep::partial), true}, block.kv_len, params.scale,
           lane, position, [&](int row, int k) { return mask.visible(position(row), k); },
-          [&](int) -> const auto& { return score; });
+          [&](int) { return &score; });
     };
     const auto exponentiate = [&] {
       STROBE_UNROLL
