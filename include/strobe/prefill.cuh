@@ -124,12 +124,21 @@ template <class C>
 static double prefill_cost(const Bounds& bounds, int sm_count, bool even) noexcept {
   const double tiles = double(PersistentSchedule::tiles_of(bounds, C::block_q));
   const int at_once = tiles > sm_count ? C::tile_shape.blocks_per_sm : 1;
-  const double turns = tiles / (double(sm_count) * at_once);
+  const double slots = double(sm_count) * at_once, turns = tiles / slots;
   const double keys = even ? bounds.kv_len : double(bounds.kv_len) + C::block_q + C::block_kv;
   // One consumer alone leaves the tensor cores idle under its softmax: 0.55 of the rate of three,
   // two such blocks 0.83 (D 64, H200, docs/tuning.md).
   const double rate = C::consumers > 1 ? 1 : at_once > 1 ? 0.83 : 0.55;
-  return (even || turns < 1 ? std::ceil(turns) : turns) * keys * C::block_q * at_once / rate;
+  double time = even || turns < 1 ? std::ceil(turns) : turns;
+  if (even && turns > 1) {
+    // A head's last tile takes 0.4 of the time and 0.6 by its consumers with rows; such tiles fill
+    // gaps, so that half a turn is lost at the end instead of what is missing to a whole one.
+    const int last_rows = bounds.q_len % C::block_q, with_rows = ceil_div(last_rows, 64);
+    const double missing = last_rows > 0 ? 0.6 * (C::consumers - with_rows) / C::consumers : 0,
+                 q_tiles = ceil_div(bounds.q_len, C::block_q);
+    if (missing > 0) time = std::fmin(time, turns * (1 - missing / q_tiles) + 0.5);
+  }
+  return time * keys * C::block_q * at_once / rate;
 }
 
 /// The kernel of a call, ready to be launched.
