@@ -133,7 +133,8 @@ def _draw_lines(pyplot, chart):
             axis.yaxis.set_major_formatter(ticker.FuncFormatter(_short))
             axis.yaxis.set_minor_locator(ticker.NullLocator())
         else:
-            axis.set_ylim(bottom=0)
+            # Axes are shared, and setting one end alone would keep the other for the panels so far.
+            axis.set_ylim(0, 1.05 * max(y for panel in chart.panels for series in panel.series for _, y in series.points))
     for axis in axes.flat[len(chart.panels) :]:
         axis.set_visible(False)
     figure.supxlabel(chart.x, fontsize=9)

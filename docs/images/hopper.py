@@ -53,9 +53,9 @@ class Picture:
 
 # ---- the schedule ----------------------------------------------------------------------------------------
 
-TILES, STAGES = 4, 3
+TILES, STAGES = 4, {"Q": 2, "K": 2, "V": 3}
 PRODUCT = 512  # clocks of a product of 64 x 128 x 128 at 2048 multiply-adds a clock
-SOFTMAX, ROUND, ISSUE, STORE = 2040, 180, 60, 420  # so that the tensor cores are busy for three quarters of a round
+SOFTMAX, ROUND, ISSUE, STORE = 2040, 180, 60, 1800  # so that the tensor cores are busy for three quarters of a round
 # As the producer asks; those numbered TILES and up, and Q1, are the next query tile's.
 ORDER = ("K0", "Q0", "K1", "V0", "K2", "V1", "K3", "V2", "V3", "K4", "Q1", "K5", "V4")
 COPY, LATENCY = 330, 250  # of a 32 KiB tile
@@ -68,7 +68,7 @@ def simulate():
         copies, arrived, at = [], {}, 0
         for name in ORDER:
             tile = int(name[1:])
-            begin = max(at, freed.get((name[0], tile - (1 if name[0] == "Q" else STAGES)), 0))
+            begin = max(at, freed.get((name[0], tile - STAGES[name[0]]), 0))
             copies.append((name, begin, begin + COPY))
             at, arrived[name] = begin + COPY, begin + COPY + LATENCY
         doing, products, turns = ([], []), [], []
@@ -110,9 +110,12 @@ def simulate():
                 release("V", j - 1, max(exponentials, o_done))
                 round_p(c, j, max(exponentials, o_done))
         for c in (0, 1):
-            o_done = multiply(c, "PV", TILES - 1, max(now[c], arrived[f"V{TILES - 1}"]))
-            release("V", TILES - 1, o_done)
-            doing[c].append(("O", o_done, o_done + STORE))
+            now[c] = multiply(c, "PV", TILES - 1, max(now[c], arrived[f"V{TILES - 1}"]))
+            release("V", TILES - 1, now[c])
+        for c in (0, 1):
+            begin = max(now[c], arrived[f"K{TILES}"], arrived["Q1"])
+            multiply(c, "QK", TILES, begin)
+            doing[c].append(("store O", begin, begin + STORE))
         freed = released
     return copies, doing, products, turns
 
@@ -148,21 +151,23 @@ def draw_schedule(path):
         y, (dark, light) = rows[key], colours[c]
         picture.line(x(0), y + 15, x(doing[c][-1][2]), y + 15, dark, 1, "2 3")
         for name, begin, until in doing[c]:
-            solid = name == "O" or name == "P"
+            solid = name == "store O" or name == "P"
             picture.box(x(begin), y, x(until) - x(begin), 30, dark if solid else light, "" if name == "P" else name,
                         "#ffffff" if solid else INK)
         for who, name, tile, asked, begin, until in products:
             if who == c:
                 lane = y + 36 + (0 if name == "QK" else 14)
-                picture.box(x(asked), lane, x(until) - x(asked), 11, "#ffffff", f"{name}{tile}", dark, dark, 10)
+                picture.box(x(asked), lane, x(until) - x(asked), 11, "#ffffff", f"{name}{tile % TILES}", dark, dark, 10)
     for c, when in turns:
         ends = (rows["first"] + 64, rows["second"] - 1)
         picture.arrow(x(when), *(ends if c == 0 else ends[::-1]))
         picture.text(x(when) + 5, rows["second"] - 19, "turn", size=10)
     for c, name, tile, asked, begin, until in products:
         dark, light = colours[c]
-        picture.box(x(begin), rows["tensor"], x(until) - x(begin) - 1, 30, dark if name == "QK" else light,
-                    f"{name}{tile}", "#ffffff" if name == "QK" else INK, dark, 11)
+        following = tile >= TILES
+        picture.box(x(begin), rows["tensor"], x(until) - x(begin) - 1, 30,
+                    "#ffffff" if following else dark if name == "QK" else light, f"{name}{tile % TILES}",
+                    "#ffffff" if name == "QK" and not following else INK, dark, 11)
 
     y = 356
     picture.line(left, y - 14, width - right, y - 14)
@@ -172,7 +177,7 @@ def draw_schedule(path):
         ("solid", "rounding P; storing O", 155),
         ("open", "products issued, not complete", 200),
         ("dash", "waiting", 70),
-        ("copy", "copy of a tile; white: for the next query tile", 300),
+        ("copy", "copy of a tile; white here and below: the next query tile's", 330),
     ):
         if kind == "soft":
             picture.box(at, y, 9, 12, FIRST[1]), picture.box(at + 9, y, 9, 12, SECOND[1])
@@ -197,14 +202,18 @@ LIMIT = 227 * 1024
 
 
 def memory(head_dim, value_dim, block_q, block_kv):
-    """PrefillSm90a's sizes: control, Q, one K tile, one V tile, stages."""
+    """PrefillSm90a's sizes: control, Q, one K tile, one V tile; buffers of Q, stages of K and of V."""
     panels = lambda dim: (dim + 63) // 64
     q, k, v = block_q * 128 * panels(head_dim), block_kv * 128 * panels(head_dim), block_kv * 128 * panels(value_dim)
-    return 1024, q, k, v, min((LIMIT - 1024 - q) // (k + v), 4)
+    ring = LIMIT - 1024
+    buffers = 2 if ring >= 2 * q + 2 * k + 3 * v else 1
+    left = ring - buffers * q
+    k_stages = min(left // (k + v), 4)
+    return 1024, q, k, v, buffers, k_stages, min((left - k_stages * k) // v, 4)
 
 
 def draw_shared(path):
-    widths = ((64, 64, 192, 128), (128, 128, 128, 128), (192, 128, 128, 128), (256, 256, 128, 80))
+    widths = ((64, 64, 192, 128), (128, 128, 128, 128), (192, 128, 128, 128), (256, 256, 128, 64))
     left, width, top, step = 128, 1000, 40, 50
     picture = Picture(width, top + step * len(widths) + 26, "Shared memory of a block by head dim")
     x = lambda size: left + size / 1024 / 240 * (width - left)
@@ -215,19 +224,20 @@ def draw_shared(path):
     picture.line(x(LIMIT), top - 24, x(LIMIT), bottom, INK, 1.2, "4 3")
     picture.text(x(LIMIT) - 5, top - 14, "limit: 227 KiB", "end", 11)
     for row, (head_dim, value_dim, block_q, block_kv) in enumerate(widths):
-        control, q, k, v, stages = memory(head_dim, value_dim, block_q, block_kv)
+        control, q, k, v, buffers, k_stages, v_stages = memory(head_dim, value_dim, block_q, block_kv)
         y = top + row * step
         picture.text(10, y + 13, f"D {head_dim}" if head_dim == value_dim else f"D {head_dim}, value {value_dim}", weight="bold")
         picture.text(10, y + 28, f"{block_q} x {block_kv}", size=11, fill=FAINT)
         picture.box(x(0), y, x(control) - x(0), 30, CONTROL)
         at = control
-        parts = [("Q", q, "#e3e3e3", "#777777")] + [(f"K{i}", k, FIRST[1], FIRST[0]) for i in range(stages)]
-        parts += [(f"V{i}", v, SECOND[1], SECOND[0]) for i in range(stages)]
+        parts = [(f"Q{i}", q, "#e3e3e3", "#777777") for i in range(buffers)]
+        parts += [(f"K{i}", k, FIRST[1], FIRST[0]) for i in range(k_stages)]
+        parts += [(f"V{i}", v, SECOND[1], SECOND[0]) for i in range(v_stages)]
         for name, size, fill, stroke in parts:
-            words = f"{name}: {size // 1024}" if name in ("Q", "K0", "V0") else name
+            words = f"{name}: {size // 1024}" if name in ("Q0", "K0", "V0") else name
             picture.box(x(at), y, x(at + size) - x(at), 30, fill, words, stroke=stroke, size=11)
             at += size
-    picture.text(10, bottom + 20, "First comes the control block, 1 KiB: barriers, steps and items. Numbers in boxes are KiB. K0, K1, ..: the stages.",
+    picture.text(10, bottom + 20, "First comes the control block, 1 KiB: barriers, steps and items. Numbers in boxes are KiB. Q0, Q1: the buffers of Q; K0, K1, ..: the stages.",
                  size=11, fill=FAINT)
     picture.save(path)
 
