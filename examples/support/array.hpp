@@ -63,6 +63,15 @@ class Array {
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
 
+  /// Overwrites the first elements, after the work issued before.
+  void write(const std::vector<T>& values) const {
+    if (values.size() > size_) std::abort();
+#if STROBE_HOST_EXECUTION
+    std::memcpy(static_cast<void*>(data_), values.data(), values.size() * sizeof(T));
+#else
+    require(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+#endif
+  }
   T* data() const { return data_; }
   size_t size() const { return size_; }
   /// A copy on the host; waits for the device.
