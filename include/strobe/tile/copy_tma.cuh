@@ -33,9 +33,9 @@ template <int Rows, class Copy>
 STROBE_DEVICE void for_each_box(const TileMaps& maps, int rows, int token, Copy copy) {
   if (maps.in_one_box<Rows>(rows, token)) return copy(maps.whole, 0);
   int r = 0;
-#pragma unroll 1
+  STROBE_UNROLL_BY(1)
   for (; r + 8 <= rows; r += 8) copy(maps.eight, r);
-#pragma unroll 1
+  STROBE_UNROLL_BY(1)
   for (; r < rows; ++r) copy(maps.one, r);
 }
 
