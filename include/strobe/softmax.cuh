@@ -10,8 +10,14 @@
 namespace strobe {
 inline namespace STROBE_ABI {
 
-/// -infinity without <cmath>, which NVRTC lacks.
-STROBE_DEVICE float negative_infinity() { return -__builtin_huge_valf(); }
+/// -infinity without <cmath>, which NVRTC lacks, as it does the builtin.
+STROBE_DEVICE float negative_infinity() {
+#if STROBE_DEVICE_PASS
+  return __int_as_float(int(0xff800000u));
+#else
+  return -__builtin_huge_valf();
+#endif
+}
 
 /// a * b, never fused with an addition: two kernels that share this file then round alike.
 STROBE_DEVICE float multiply(float a, float b) {
