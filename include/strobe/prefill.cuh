@@ -9,6 +9,7 @@
 #include "attention.hpp"
 #include "detail/check.hpp"
 #include "detail/launch.cuh"
+#include "detail/sm90a.cuh"
 #include "detail/tensor_map.cuh"
 #include "device.cuh"
 #include "kernel/prefill_sm80.cuh"
@@ -54,31 +55,6 @@ static Status prepare_prefill_sm80(const Device& device) noexcept {
   static ReadyDevices ready{0};
   return prepare(&kernel::prefill_sm80<Attention>, kernel::PrefillSm80<Attention>::shared_bytes,
                  device, ready);
-}
-
-/// Whether this file was compiled for 9.0a, asked of the current device, which has to be `device`.
-/// Only a yes is remembered: a no may come of an error or of another device, which prepare()
-/// reports.
-static inline bool has_sm90a_code(const Device& device) noexcept {
-#if STROBE_HOST_EXECUTION
-  (void)device;
-  return true;
-#else
-  static ReadyDevices known{0};
-  const uint64_t bit = device.ordinal < 64 ? uint64_t(1) << device.ordinal : 0;
-  if ((known.load(std::memory_order_acquire) & bit) != 0) return true;
-  int current = -1;
-  cudaFuncAttributes attributes{};
-  cudaError_t error = cudaGetDevice(&current);
-  if (error == cudaSuccess && current == device.ordinal)
-    error =
-        cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&kernel::built_for_sm90a));
-  if (error != cudaSuccess) (void)cudaGetLastError();
-  if (error != cudaSuccess || current != device.ordinal || attributes.sharedSizeBytes == 0)
-    return false;
-  known.fetch_or(bit, std::memory_order_release);
-  return true;
-#endif
 }
 
 /// The maps of one tensor, in boxes of `rows`, 8 and 1. False where TMA cannot describe it.
@@ -131,8 +107,9 @@ static double prefill_cost(const Bounds& bounds, int sm_count, bool even) noexce
   const double rate = C::consumers > 1 ? 1 : at_once > 1 ? 0.83 : 0.55;
   double time = even || turns < 1 ? std::ceil(turns) : turns;
   if (even && turns > 1) {
-    // A head's last tile takes 0.4 of the time and 0.6 by its consumers with rows; such tiles fill
-    // gaps, so that half a turn is lost at the end instead of what is missing to a whole one.
+    // By the same rates a head's last tile takes 0.4 of a whole one's time and the rest by how many
+    // of its consumers have rows. Such tiles fill gaps: half a turn lost at the end is a guess that
+    // chose right in the shapes measured (docs/tuning.md).
     const int last_rows = bounds.q_len % C::block_q, with_rows = ceil_div(last_rows, 64);
     const double missing = last_rows > 0 ? 0.6 * (C::consumers - with_rows) / C::consumers : 0,
                  q_tiles = ceil_div(bounds.q_len, C::block_q);

@@ -21,10 +21,11 @@
 // dropped.
 #pragma once
 
-#include "detail/math.hpp"
+#include "ptx/score_math.hpp"
 #include "types.hpp"
 #if !defined(__CUDACC_RTC__)
 #include "detail/check_view.hpp"
+#include "detail/math.hpp"
 #endif
 
 namespace strobe {
@@ -76,8 +77,8 @@ struct SoftCap {
   struct Bound {
     float cap, two_log2_e_per_cap;
     STROBE_HOST_DEVICE float operator()(float logit, int, int) const {
-      const float divisor = detail::half_of_one_plus_exp2(logit * two_log2_e_per_cap);
-      return cap - cap * detail::reciprocal_of(divisor);
+      const float divisor = ptx::half_of_one_plus_exp2(logit * two_log2_e_per_cap);
+      return cap - cap * ptx::reciprocal_of(divisor);
     }
     /// One division for four: exponentials and divisions are what a soft cap waits for.
     template <int Size>
@@ -87,9 +88,9 @@ struct SoftCap {
         float d[4];
         STROBE_UNROLL
         for (int j = 0; j < 4; ++j)
-          d[j] = detail::half_of_one_plus_exp2(row.logits[i + j] * two_log2_e_per_cap);
+          d[j] = ptx::half_of_one_plus_exp2(row.logits[i + j] * two_log2_e_per_cap);
         const float left = d[0] * d[1], right = d[2] * d[3],
-                    inverse = detail::reciprocal_of(left * right), per_left = inverse * right,
+                    inverse = ptx::reciprocal_of(left * right), per_left = inverse * right,
                     per_right = inverse * left;
         const float quotient[4] = {per_left * d[1], per_left * d[0], per_right * d[3],
                                    per_right * d[2]};

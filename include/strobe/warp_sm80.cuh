@@ -11,6 +11,7 @@
 #include "mask.hpp"
 #include "policy.hpp"
 #include "ptx/mma.cuh"
+#include "schedule.hpp"
 #include "score.hpp"
 #include "softmax.cuh"
 #include "tile/convert.cuh"
@@ -222,6 +223,31 @@ STROBE_DEVICE void store_rows(const float (&o)[ValueTiles][4], int value_dim, in
                 make_float2(o[n + i][2 * h], o[n + i][2 * h + 1]);
         }
       }
+    }
+  }
+}
+
+/// The end of a prefill's row tile: O over the sum, to a.o, and LSE to a.lse where it is wanted.
+/// `t`: which of the softmax's row tiles. tile_row: its first query row. Called by whole warps,
+/// after softmax.finish().
+template <class Attention, int ValueTiles, class Softmax>
+STROBE_DEVICE void store_output(const Attention& a, float (&o)[ValueTiles][4],
+                                const Softmax& softmax, int t, const PrefillWork& work,
+                                const Sequence& sequence, int tile_row, int lane) {
+  const float normaliser[2] = {softmax.normaliser(t, 0), softmax.normaliser(t, 1)};
+  scale_rows<ValueTiles>(o, normaliser);
+  using Out = typename Attention::output_type;
+  store_rows(o, a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
+    return tile_row + r < sequence.q_len
+               ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, work.q_head)
+               : nullptr;
+  });
+  if (a.lse.data != nullptr && lane % 4 == 0) {
+    STROBE_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const int row = tile_row + lane / 4 + 8 * h;
+      if (row < sequence.q_len)
+        *a.lse.row(sequence.batch, sequence.q_begin + row, work.q_head) = softmax.log_sum_exp(t, h);
     }
   }
 }

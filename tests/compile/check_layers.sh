@@ -4,15 +4,16 @@
 # The layer rules: a header includes its own layer or a lower one, in the order
 #   nouns (.hpp, detail/*.hpp) <- host <- ptx <- tile <- softmax <- warp <- kernel <- detail/launch <- device
 #     <- prefill, decode, append, merge <- strobe
-# and besides: one kernel never includes another, no .hpp includes a .cuh, asm lives in ptx/ (and in
-# detail/math.hpp, which scores need on both sides of a CUDA program), <<<>>> is nowhere, and what NVRTC
-# lacks (streams, strings, containers) is in host/ alone.
+# and besides: one kernel never includes another, no .hpp includes a .cuh, asm lives in ptx/ alone (ptx/*.hpp is
+# a noun's, for both sides), <<<>>> is nowhere, and what NVRTC lacks (streams, strings, containers) is in host/
+# alone.
 set -euo pipefail
 cd "$1"
 
 layer() {
   case $1 in
     host/*) echo 1 ;;
+    ptx/*.hpp) echo 0 ;;
     ptx/*) echo 2 ;;
     tile/*) echo 3 ;;
     softmax.cuh | state.cuh) echo 4 ;;
@@ -82,7 +83,7 @@ while IFS= read -r file; do
     [ -n "$line" ] && complain "$file:$line: <<<>>> (launch through detail/)"
   done < <(grep -n '<<<' <<<"$code" || true)
   case $file in
-    ptx/* | host/* | detail/math.hpp) ;;
+    ptx/* | host/*) ;;
     *)
       while IFS=: read -r line _; do
         [ -n "$line" ] && complain "$file:$line: asm outside ptx/"

@@ -73,7 +73,6 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
     prefill_sm80(const __grid_constant__ PrefillParams<Attention> params) {
 #if STROBE_HAS_SM80
   using C = PrefillSm80<Attention>;
-  using Out = typename Attention::output_type;
   constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
   constexpr float log2_e = 1.4426950408889634f;
 
@@ -177,25 +176,8 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
     warp::copy<C>(o, total_o);
   }
   STROBE_UNROLL
-  for (int t = 0; t < C::row_tiles; ++t) {
-    const int tile_row = first_row + warp_row + 16 * t;
-    const float normaliser[2] = {softmax.normaliser(t, 0), softmax.normaliser(t, 1)};
-    warp::scale_rows<C::value_tiles>(o[t], normaliser);
-    warp::store_rows(o[t], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
-      return tile_row + r < sequence.q_len
-                 ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, work.q_head)
-                 : nullptr;
-    });
-    if (a.lse.data != nullptr && lane % 4 == 0) {
-      STROBE_UNROLL
-      for (int h = 0; h < 2; ++h) {
-        const int row = tile_row + lane / 4 + 8 * h;
-        if (row < sequence.q_len)
-          *a.lse.row(sequence.batch, sequence.q_begin + row, work.q_head) =
-              softmax.log_sum_exp(t, h);
-      }
-    }
-  }
+  for (int t = 0; t < C::row_tiles; ++t)
+    warp::store_output(a, o[t], softmax, t, work, sequence, first_row + warp_row + 16 * t, lane);
 #else
   __trap();  // never launched: the host entry looks at what was compiled before it launches
 #endif

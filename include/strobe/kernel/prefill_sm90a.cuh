@@ -21,14 +21,12 @@
 #pragma once
 
 #include "../attention.hpp"
-#include "../ptx/atomic.cuh"
 #include "../ptx/barrier.cuh"
 #include "../ptx/registers.cuh"
 #include "../ptx/shared.cuh"
-#include "../ptx/wgmma.cuh"
 #include "../schedule.hpp"
-#include "../tile/copy_tma.cuh"
-#include "../warp_sm80.cuh"
+#include "../tile/load_tma.cuh"
+#include "../warp_sm90a.cuh"
 
 namespace strobe {
 inline namespace STROBE_ABI {
@@ -43,21 +41,6 @@ struct PrefillSm90aParams {
   uint32_t* counter;  ///< query tiles handed out so far, 0 before and after a launch; may be null
   float scale;
 };
-
-#if !STROBE_HOST_EXECUTION
-/// Never launched. What cudaFuncGetAttributes says of its shared memory tells whether this file was
-/// compiled for 9.0a: for the host 90 and 90a look alike.
-static __global__ void built_for_sm90a(int* bytes) {
-#if STROBE_HAS_SM90A
-  __shared__ int marker;
-  if (threadIdx.x == 0) marker = int(blockIdx.x);
-  __syncthreads();
-  *bytes = marker;
-#else
-  (void)bytes;
-#endif
-}
-#endif
 
 /// Compile-time numbers of one instance; Size is sm90a or sm90a_small. Shared memory:
 /// PrefillControl, Q, the stages of K, those of V. Rows lie in panels of 64 elements (128 bytes),
@@ -86,6 +69,9 @@ struct PrefillSm90a {
   static constexpr int ring_bytes = 228 * 1024 / tile_shape.blocks_per_sm - 1024 - control_bytes;
   /// With two, the next query tile begins before this one's output is stored.
   static constexpr int q_buffers = ring_bytes >= 2 * q_bytes + 2 * k_bytes + 3 * v_bytes ? 2 : 1;
+  /// Whether the last P V of a query tile is waited for behind the next one's first product; with
+  /// several consumers one of them may have stages to let go of before.
+  static constexpr bool ends_under_next = q_buffers == 2 && consumers == 1;
   /// Two stages of K do, the third is V's: it is asked for later (docs/tuning.md).
   static constexpr int stage_bytes = ring_bytes - q_buffers * q_bytes;
   static constexpr int k_stages = detail::min_of(stage_bytes / (k_bytes + v_bytes), 4);
@@ -154,13 +140,14 @@ struct PrefillControl {
 /// Where things lie in a block's shared memory.
 template <class C>
 struct PrefillShared {
-  PrefillControl<C::q_buffers, C::k_stages, C::v_stages>& control;
+  using Control = PrefillControl<C::q_buffers, C::k_stages, C::v_stages>;
+  Control& control;
   unsigned char* q;
   uint32_t q_full, q_empty, k_full, k_empty, v_full, v_empty;  ///< addresses; stages 8 bytes apart
   uint32_t q_smem, k_smem, v_smem;
 
   STROBE_DEVICE explicit PrefillShared(unsigned char* shared)
-      : control(*reinterpret_cast<PrefillControl<C::q_buffers, C::k_stages, C::v_stages>*>(shared)),
+      : control(*reinterpret_cast<Control*>(shared)),
         q(shared + C::control_bytes),
         q_full(ptx::shared_address(control.q_full)),
         q_empty(ptx::shared_address(control.q_empty)),
@@ -171,21 +158,7 @@ struct PrefillShared {
         q_smem(ptx::shared_address(q)),
         k_smem(q_smem + C::q_buffers * C::q_bytes),
         v_smem(k_smem + C::k_stages * C::k_bytes) {
-    static_assert(
-        sizeof(PrefillControl<C::q_buffers, C::k_stages, C::v_stages>) <= C::control_bytes, "");
-  }
-};
-
-/// Where in the ring of stages a thread stands, and the parity of this time around.
-template <int Stages>
-struct StageCursor {
-  int stage = 0;
-  uint32_t parity = 0;
-  STROBE_DEVICE void next() {
-    if (++stage == Stages) {
-      stage = 0;
-      parity ^= 1;
-    }
+    static_assert(sizeof(Control) <= C::control_bytes, "");
   }
 };
 
@@ -196,10 +169,10 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
   const Attention& a = params.attention;
   const PrefillShared<C> shared(shared_memory);
   const int lane = int(threadIdx.x) % 32;
-  StageCursor<C::k_stages> k_cursor;
-  StageCursor<C::v_stages> v_cursor;
-  StageCursor<C::q_buffers> q_cursor;
-  StageCursor<3> item_cursor;
+  tile::StageCursor<C::k_stages> k_cursor;
+  tile::StageCursor<C::v_stages> v_cursor;
+  tile::StageCursor<C::q_buffers> q_cursor;
+  tile::StageCursor<3> item_cursor;
 
   // The first tiles go by block, the others to whoever asks: asking until nothing is left makes as
   // many requests as there are tiles, after which the counter is back at 0. Without a counter every
@@ -247,18 +220,15 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
       TileStep next{};
       if (step.valid) {
         next = next_tile(mask, step.begin + C::block_kv, sequence.kv_len, C::block_kv);
-        const uint32_t full = shared.k_full + 8 * k_cursor.stage;
         ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
         if (lane == 0) {
           shared.control.step[k_cursor.stage] = {
               step.begin, step.partial * WorkStep::partial + !next.valid * WorkStep::last};
-          const uint32_t tile_smem = shared.k_smem + k_cursor.stage * C::k_bytes;
-          const int keys = detail::min_of(sequence.kv_len - step.begin, C::block_kv),
-                    token = int(sequence.kv_begin) + step.begin;
-          tile::leave_out_rows<C::block_kv, C::head_panels>(tile_smem, params.k, keys, token, full);
-          tile::load_tile<C::block_kv, C::head_panels>(tile_smem, params.k, keys, token,
-                                                       item.work.kv_head, sequence.kv_batch, full,
-                                                       ptx::L2Hint::evict_last);
+          tile::load_tile<C::block_kv, C::head_panels>(
+              shared.k_smem + k_cursor.stage * C::k_bytes, params.k,
+              detail::min_of(sequence.kv_len - step.begin, C::block_kv),
+              int(sequence.kv_begin) + step.begin, item.work.kv_head, sequence.kv_batch,
+              shared.k_full + 8 * k_cursor.stage, ptx::L2Hint::evict_last);
         }
         k_cursor.next();
       }
@@ -266,14 +236,10 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
         ptx::mbarrier_wait(shared.q_empty + 8 * q_cursor.stage, q_cursor.parity ^ 1);
         if (lane == 0) {
           shared.control.item[item_cursor.stage] = item;
-          const uint32_t tile_smem = shared.q_smem + q_cursor.stage * C::q_bytes,
-                         full = shared.q_full + 8 * q_cursor.stage;
-          const int rows = block.q.end - block.q.begin,
-                    token = int(sequence.q_begin) + item.work.q_tile * C::block_q;
-          tile::leave_out_rows<C::block_q, C::head_panels>(tile_smem, params.q, rows, token, full);
-          tile::load_tile<C::block_q, C::head_panels>(tile_smem, params.q, rows, token,
-                                                      item.work.q_head, sequence.batch, full,
-                                                      ptx::L2Hint::evict_first);
+          tile::load_tile<C::block_q, C::head_panels>(
+              shared.q_smem + q_cursor.stage * C::q_bytes, params.q, block.q.end - block.q.begin,
+              int(sequence.q_begin) + item.work.q_tile * C::block_q, item.work.q_head,
+              sequence.batch, shared.q_full + 8 * q_cursor.stage, ptx::L2Hint::evict_first);
         }
         q_cursor.next();
         item_cursor.next();
@@ -285,17 +251,13 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
         if (!params.v.template in_one_box<C::block_kv>(keys,
                                                        int(sequence.kv_begin) + v_step.begin)) {
           // P is 0 for keys past the end, and 0 times what lay there must be 0.
-          for (int panel = 0; panel < C::value_panels; ++panel) {
-            auto* const chunks = reinterpret_cast<uint4*>(shared.q + (tile_smem - shared.q_smem) +
-                                                          panel * C::block_kv * 128);
-            for (int i = keys * 8 + lane; i < C::block_kv * 8; i += 32)
-              chunks[i] = make_uint4(0, 0, 0, 0);
-          }
+          tile::zero_rows<C::block_kv, C::value_panels>(shared.q + (tile_smem - shared.q_smem),
+                                                        keys, lane);
           ptx::fence_proxy_async();
           __syncwarp();
         }
         if (lane == 0)
-          tile::load_tile<C::block_kv, C::value_panels>(
+          tile::load_tile<C::block_kv, C::value_panels, true>(
               tile_smem, params.v, keys, int(sequence.kv_begin) + v_step.begin, item.work.kv_head,
               sequence.kv_batch, shared.v_full + 8 * v_cursor.stage, ptx::L2Hint::evict_last);
         v_cursor.next();
@@ -306,51 +268,10 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
   }
 }
 
-/// Q of one consumer's 64 rows times the sign of a scale that is not positive, in shared memory.
-/// Called by the warpgroup; `barrier` is one of its own.
-template <class C>
-STROBE_DEVICE void apply_sign(uint4* rows, float scale, int thread, int barrier) {
-  const uint32_t keep = scale < 0.f ? 0xffffffffu : 0u, flip = scale < 0.f ? 0x80008000u : 0u;
-  for (int i = thread; i < C::head_panels * 64 * 8; i += 128) {
-    uint4& chunk = rows[i / 512 * C::block_q * 8 + i % 512];
-    chunk = make_uint4((chunk.x & keep) ^ flip, (chunk.y & keep) ^ flip, (chunk.z & keep) ^ flip,
-                       (chunk.w & keep) ^ flip);
-  }
-  ptx::fence_proxy_async();
-  ptx::barrier_sync(barrier, 128);
-}
-
-/// S = Q K^T of one consumer's 64 rows: issued, not waited for.
-template <class C>
-STROBE_DEVICE void issue_qk(float (&s)[C::key_tiles][4], uint32_t q_smem, uint32_t k_smem) {
-  const uint64_t q = ptx::wgmma_operand(q_smem), k = ptx::wgmma_operand(k_smem);
-  ptx::wgmma_fence();
-  STROBE_UNROLL
-  for (int d = 0; d < C::head_dim / 16; ++d) {
-    const uint32_t in_panel = uint32_t(d % 4 * 32);
-    ptx::wgmma<typename C::T, false>(
-        s, ptx::wgmma_advance(q, uint32_t(d / 4 * C::block_q * 128) + in_panel),
-        ptx::wgmma_advance(k, uint32_t(d / 4 * C::block_kv * 128) + in_panel), d > 0);
-  }
-  ptx::wgmma_commit();
-}
-/// O += P V: issued, not waited for.
-template <class C>
-STROBE_DEVICE void issue_pv(float (&o)[C::value_tiles][4], const uint32_t (&p)[C::key_tiles / 2][4],
-                            uint32_t v_smem) {
-  const uint64_t v = ptx::wgmma_operand(v_smem, C::block_kv * 128);
-  ptx::wgmma_fence();
-  STROBE_UNROLL
-  for (int k = 0; k < C::key_tiles / 2; ++k)
-    ptx::wgmma<typename C::T, true>(o, p[k], ptx::wgmma_advance(v, uint32_t(k * 2048)), true);
-  ptx::wgmma_commit();
-}
-
 /// A consumer warpgroup: 64 rows of every query tile of this block.
 template <class C, class Attention>
 STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
                                  unsigned char* shared_memory, int consumer) {
-  using Out = typename Attention::output_type;
   constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
   constexpr float log2_e = 1.4426950408889634f;
 
@@ -358,10 +279,10 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   const PrefillShared<C> shared(shared_memory);
   const int thread = int(threadIdx.x) % 128, lane = thread % 32,
             warp_row = consumer * 64 + thread / 32 * 16;
-  StageCursor<C::k_stages> k_cursor;
-  StageCursor<C::v_stages> v_cursor;
-  StageCursor<C::q_buffers> q_cursor;
-  StageCursor<3> item_cursor;
+  tile::StageCursor<C::k_stages> k_cursor;
+  tile::StageCursor<C::v_stages> v_cursor;
+  tile::StageCursor<C::q_buffers> q_cursor;
+  tile::StageCursor<3> item_cursor;
   // Without a score the scale is folded into the exponential, which needs it positive: Q takes the
   // sign, or the zero.
   const float scale_log2 =
@@ -401,9 +322,10 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     ptx::mbarrier_wait(shared.q_full + 8 * q_cursor.stage, q_cursor.parity);
     const uint32_t rows = q_cursor.stage * C::q_bytes + uint32_t(consumer * 64 * 128);
     if (!scores && params.scale <= 0.f)
-      apply_sign<C>(reinterpret_cast<uint4*>(shared.q + rows), params.scale, thread, 8 + consumer);
+      warp::apply_sign<C>(reinterpret_cast<uint4*>(shared.q + rows), params.scale, thread,
+                          8 + consumer);
     q_tile = __shfl_sync(0xffffffffu, shared.q_smem + rows, 0);
-    issue_qk<C>(s[0], q_tile, k_tile);
+    warp::issue_qk<C>(s[0], q_tile, k_tile);
   };
 
   receive_step();
@@ -444,7 +366,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     };
     const auto multiply_pv = [&] {
       ptx::mbarrier_wait(shared.v_full + 8 * v_cursor.stage, v_cursor.parity);
-      issue_pv<C>(o[0], p, shared.v_smem + v_cursor.stage * C::v_bytes);
+      warp::issue_pv<C>(o[0], p, shared.v_smem + v_cursor.stage * C::v_bytes);
     };
     const auto release_v = [&] {
       if (lane == 0) ptx::mbarrier_arrive(shared.v_empty + 8 * v_cursor.stage);
@@ -452,23 +374,8 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     };
     const auto store = [&] {
       softmax.finish();
-      const int tile_row = item.work.q_tile * C::block_q + warp_row;
-      const float normaliser[2] = {softmax.normaliser(0, 0), softmax.normaliser(0, 1)};
-      warp::scale_rows<C::value_tiles>(o[0], normaliser);
-      warp::store_rows(o[0], a.value_dim, lane, static_cast<Out*>(nullptr), [&](int r) {
-        return tile_row + r < sequence.q_len
-                   ? a.o.row(sequence.batch, sequence.q_begin + tile_row + r, item.work.q_head)
-                   : nullptr;
-      });
-      if (a.lse.data != nullptr && lane % 4 == 0) {
-        STROBE_UNROLL
-        for (int h = 0; h < 2; ++h) {
-          const int row = tile_row + lane / 4 + 8 * h;
-          if (row < sequence.q_len)
-            *a.lse.row(sequence.batch, sequence.q_begin + row, item.work.q_head) =
-                softmax.log_sum_exp(0, h);
-        }
-      }
+      warp::store_output(a, o[0], softmax, 0, item.work, sequence,
+                         item.work.q_tile * C::block_q + warp_row, lane);
     };
 
     // A consumer without rows, and one whose rows see nothing more of the block's keys, only lets
@@ -502,7 +409,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
         take_turn();
         over = sees_no_more();
         if (over) break;
-        issue_qk<C>(s[0], q_tile, k_tile);
+        warp::issue_qk<C>(s[0], q_tile, k_tile);
         if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
         multiply_pv();
         pass_turn();
@@ -518,7 +425,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       }
       if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
       multiply_pv();
-      if constexpr (C::consumers > 1) {
+      if constexpr (!C::ends_under_next) {
         if (over) pass_turn();
         ptx::wgmma_wait<0>(o[0]);
         release_v();
@@ -539,7 +446,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       // would run all products of the kernel one after another.
       receive_step();
       begin_tile();
-      if constexpr (C::consumers == 1) {
+      if constexpr (C::ends_under_next) {
         ptx::wgmma_wait<1>(o[0]);
         release_v();
       }
@@ -548,10 +455,6 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       ptx::wgmma_wait<0>(s[0]);
       if (step.is(WorkStep::end)) return;
     } else {
-      if constexpr (C::consumers == 1) {
-        ptx::wgmma_wait<0>(o[0]);
-        release_v();
-      }
       store();
       receive_step();
       if (step.is(WorkStep::end)) return;
@@ -572,18 +475,15 @@ static __global__ void __launch_bounds__(PrefillSm90a<Attention, Size>::threads,
   STROBE_DYNAMIC_SHARED(shared_memory);
   if (threadIdx.x == 0) {
     const PrefillShared<C> shared(shared_memory);
-    for (int buffer = 0; buffer < C::q_buffers; ++buffer) {
-      ptx::mbarrier_init(shared.q_full + 8 * buffer, 1);
-      ptx::mbarrier_init(shared.q_empty + 8 * buffer, 4 * C::consumers);
-    }
-    for (int stage = 0; stage < C::k_stages; ++stage) {
-      ptx::mbarrier_init(shared.k_full + 8 * stage, 1);
-      ptx::mbarrier_init(shared.k_empty + 8 * stage, 4 * C::consumers);
-    }
-    for (int stage = 0; stage < C::v_stages; ++stage) {
-      ptx::mbarrier_init(shared.v_full + 8 * stage, 1);
-      ptx::mbarrier_init(shared.v_empty + 8 * stage, 4 * C::consumers);
-    }
+    const auto init = [](uint32_t full, uint32_t empty, int stages) {
+      for (int stage = 0; stage < stages; ++stage) {
+        ptx::mbarrier_init(full + 8 * stage, 1);
+        ptx::mbarrier_init(empty + 8 * stage, 4 * C::consumers);
+      }
+    };
+    init(shared.q_full, shared.q_empty, C::q_buffers);
+    init(shared.k_full, shared.k_empty, C::k_stages);
+    init(shared.v_full, shared.v_empty, C::v_stages);
     ptx::mbarrier_fence_init();
   }
   __syncthreads();

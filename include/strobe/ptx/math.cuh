@@ -10,6 +10,7 @@
 #include <cuda_fp16.h>
 
 #include "prelude.cuh"
+#include "score_math.hpp"
 
 namespace strobe {
 inline namespace STROBE_ABI {
@@ -58,9 +59,7 @@ STROBE_DEVICE float rcp_approx(float x) {
 #if STROBE_HOST_EXECUTION
   return host::flush_subnormal(1.0f / host::flush_subnormal(x));
 #else
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  return reciprocal_of(x);
 #endif
 }
 
