@@ -18,7 +18,21 @@
 //
 // which the kernel then calls instead, where some logits of a row together are cheaper than one by
 // one. Logits of keys that are hidden or do not exist are 0 there, and what becomes of them is
-// dropped.
+// dropped. And it may have
+//
+//   Shortcut Bound::shortcut(int q, Span keys, float scale) const;
+//
+// for a row and keys of which it sees all: a few operations without a branch, which may then run
+// beside the exponentials. Shortcut is a type of the score's own with
+//
+//   float operator()(float product, int i, float more) const;
+//                                   // log2_e * (logit of key keys.begin + i) + more, product = q .
+//                                   k
+//   float most(float log2_logit) const;
+//                                   // products up to this one make no log2_e * logit larger than
+//                                   // log2_logit; negative where there is no such, or no shortcut
+//   static constexpr bool limited;  // whether the shortcut is only good where no product of the
+//   float limit() const;            // keys is below -limit(); most() says the same of its largest
 #pragma once
 
 #include "ptx/score_math.hpp"
@@ -43,6 +57,18 @@ struct LogitRow {
 };
 
 namespace detail {
+/// The type of a score's shortcut, where it has one.
+template <class Bound, class = void>
+struct ShortcutOf {
+  static constexpr bool exists = false;
+  struct type {};
+};
+template <class Bound>
+struct ShortcutOf<Bound, decltype(void(declare<Bound>().shortcut(0, Span{}, 0.f)))> {
+  static constexpr bool exists = true;
+  using type = typename Bound::Shortcut;
+};
+
 /// Scores a row, whole where the score takes rows (the last argument is an int to choose that).
 template <class Bound, int Size>
 STROBE_HOST_DEVICE auto score_row(const Bound& bound, LogitRow<Size>& row, int, int)
@@ -69,7 +95,6 @@ struct NoScore {
 /// cap * tanh(logit / cap): keeps logits within (-cap, cap). cap > 0.
 struct SoftCap {
   float cap = 50.f;
-  static constexpr float two_log2_e = 2.885390081777927f;
 
   /// As cap - cap * 2 / (1 + e^(2 logit / cap)): right at both ends, where a quotient of two
   /// exponentials is inf / inf. Absolute error about 5e-7 * cap; tanh.approx.f32 would be faster
@@ -98,12 +123,46 @@ struct SoftCap {
         for (int j = 0; j < 4; ++j) row.logits[i + j] = cap - cap * quotient[j];
       }
     }
+
+    /// tanh(x) = x * p(x^2) for |x| <= 0.5, p of degree 3 with an absolute error of 1.3e-7, its
+    /// factors multiplied by scale and cap beforehand: no exponential and no division.
+    struct Shortcut {
+      static constexpr bool limited = true;
+      float largest, per_scale, factor[4];
+      STROBE_HOST_DEVICE float operator()(float product, int, float more) const {
+        const float square = product * product;
+        float sum = factor[3];
+        STROBE_UNROLL
+        for (int n = 2; n >= 0; --n) sum = fmaf(sum, square, factor[n]);
+        return fmaf(product, sum, more);
+      }
+      STROBE_HOST_DEVICE float most(float log2_logit) const {
+        const float product = log2_logit * per_scale;  // a cap only makes it smaller
+        return product < largest ? product : largest;
+      }
+      STROBE_HOST_DEVICE float limit() const { return largest; }
+    };
+    STROBE_HOST_DEVICE Shortcut shortcut(int, Span, float scale) const {
+      constexpr float p[4] = {0.99999768f, -0.33320655f, 0.13145146f, -0.043372483f};
+      const float x_per_product = scale * (two_log2_e_per_cap / (2 * log2_e)),
+                  per_square = x_per_product * x_per_product;
+      Shortcut s;
+      // Within these bounds no factor overflows, or underflows where it matters.
+      const bool exists =
+          x_per_product > 1e-5f && x_per_product < 10.f && cap > 1e-2f && cap < 1e20f;
+      s.largest = exists ? 0.5f * ptx::reciprocal_of(x_per_product) : -1.f;
+      float power = scale * log2_e;
+      s.per_scale = ptx::reciprocal_of(power);
+      STROBE_UNROLL
+      for (int n = 0; n < 4; ++n, power *= per_square) s.factor[n] = power * p[n];
+      return s;
+    }
   };
-  STROBE_HOST_DEVICE Bound bind(const Block&) const { return {cap, two_log2_e / cap}; }
+  STROBE_HOST_DEVICE Bound bind(const Block&) const { return {cap, 2 * log2_e / cap}; }
 
 #if !defined(__CUDACC_RTC__)
   Status check(const Bounds&) const noexcept {
-    if (!detail::is_finite(cap) || !(cap > 0.f) || !detail::is_finite(two_log2_e / cap))
+    if (!detail::is_finite(cap) || !(cap > 0.f) || !detail::is_finite(2 * log2_e / cap))
       return detail::invalid() << "score.cap is " << cap
                                << "; it must be finite, > 0 and not subnormal";
     return {};
@@ -122,6 +181,30 @@ struct Alibi {
     float slope;
     STROBE_HOST_DEVICE float operator()(float logit, int q, int k) const {
       return logit - slope * float(q < k ? k - q : q - k);
+    }
+    /// On either side of the diagonal a straight line.
+    struct Shortcut {
+      static constexpr bool limited = false;
+      float scale, per_scale, first, per_key, largest;  ///< times log2_e; of what is added
+      STROBE_HOST_DEVICE float operator()(float product, int i, float more) const {
+        return fmaf(scale, product, fmaf(per_key, float(i), first + more));
+      }
+      STROBE_HOST_DEVICE float most(float log2_logit) const {
+        return (log2_logit - largest) * per_scale;
+      }
+    };
+    STROBE_HOST_DEVICE Shortcut shortcut(int q, Span keys, float scale) const {
+      const bool before = keys.end - 1 <= q, after = keys.begin >= q;
+      // A negative scale turns small products into large logits.
+      const bool exists = scale > 0.f && (before || after);
+      Shortcut s;
+      s.scale = scale * log2_e;
+      s.per_scale = exists ? ptx::reciprocal_of(s.scale) : 1.f;
+      s.per_key = (before ? slope : -slope) * log2_e;
+      s.first = s.per_key * float(keys.begin - q);
+      const float last = fmaf(s.per_key, float(keys.end - 1 - keys.begin), s.first);
+      s.largest = !exists ? 3e38f : s.first > last ? s.first : last;
+      return s;
     }
     /// slope * (q - k) in one operation from that of the first key; which sign it takes is the same
     /// for all keys but next to the diagonal.

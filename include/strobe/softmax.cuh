@@ -5,6 +5,7 @@
 // m) is computed as exp2(x * scale_log2 - m * scale_log2), one FMA and one exponential an element.
 #pragma once
 
+#include "detail/integers.hpp"
 #include "ptx/math.cuh"
 
 namespace strobe {
@@ -44,6 +45,37 @@ STROBE_DEVICE float log_sum_exp_of(float m_log2, float l) {
   return l == 0.f ? negative_infinity() : (m_log2 + ptx::log2_approx(l)) * ln_2;
 }
 
+/// Whether no element of S exceeds most[h] of its row, which says no where it is negative, and,
+/// where Limited, none is below -limit, in any lane. Called by whole warps.
+/// Compares bits as integers, of which Hopper takes the maximum of three at once (VIMNMX3): floats
+/// that are not negative are in their order, negative ones are no positive integers but, unsigned,
+/// the largest.
+template <bool Limited, int Columns>
+STROBE_DEVICE bool all_within(const float (&s)[Columns][4], const float (&most)[2], float limit) {
+  // Four chains, or each maximum would wait for the one before it.
+  int largest[4] = {0, 0, 0, 0};
+  uint32_t smallest[4] = {0, 0, 0, 0};
+  STROBE_UNROLL
+  for (int c = 0; c < Columns; ++c) {
+    STROBE_UNROLL
+    for (int e = 0; e < 4; ++e) {
+      const int bits = ptx::bits_of(s[c][e]);
+      largest[e] = detail::max_of(largest[e], bits);
+      if constexpr (Limited)
+        smallest[e] = uint32_t(bits) > smallest[e] ? uint32_t(bits) : smallest[e];
+    }
+  }
+  // No short circuit: branches would cost more than they save.
+  int within = int(detail::max_of(largest[0], largest[1]) <= ptx::bits_of(most[0])) &
+               int(detail::max_of(largest[2], largest[3]) <= ptx::bits_of(most[1]));
+  if constexpr (Limited) {
+    const uint32_t bound = uint32_t(ptx::bits_of(limit)) | 0x80000000u;
+    STROBE_UNROLL
+    for (int e = 0; e < 4; ++e) within &= int(smallest[e] <= bound);
+  }
+  return __all_sync(0xffffffffu, within != 0);
+}
+
 /// State of the rows one thread holds of `Tiles` accumulator tiles of 16 rows (tile/fragment.cuh):
 /// [tile][0] is row lane / 4, [tile][1] the row 8 below. m is the same in the four lanes of a quad;
 /// l is each lane's own share until finish() adds them.
@@ -64,6 +96,16 @@ struct OnlineSoftmax {
     }
   }
 
+  /// Of a row's logits in a key tile, the same in the quad's four lanes. Called by whole warps.
+  template <int Columns>
+  STROBE_DEVICE static float largest_of_row(const float (&s)[Columns][4], int h) {
+    float largest = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
+    STROBE_UNROLL
+    for (int c = 1; c < Columns; ++c) largest = fmaxf(largest, fmaxf(s[c][2 * h], s[c][2 * h + 1]));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+    return fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+  }
+
   /// Raises m to cover the logits S of one key tile (-infinity where hidden) and says by how much
   /// what was summed so far has to shrink; l shrinks here, the output is the caller's. Returns
   /// whether m of any row of the warp grew: where none did every factor is exactly 1, so that
@@ -77,13 +119,7 @@ struct OnlineSoftmax {
     for (int t = 0; t < Tiles; ++t) {
       STROBE_UNROLL
       for (int h = 0; h < 2; ++h) {
-        float largest = fmaxf(s[t][0][2 * h], s[t][0][2 * h + 1]);
-        STROBE_UNROLL
-        for (int c = 1; c < Columns; ++c)
-          largest = fmaxf(largest, fmaxf(s[t][c][2 * h], s[t][c][2 * h + 1]));
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        const float raised = fmaxf(m_log2[t][h], largest * scale_log2);
+        const float raised = fmaxf(m_log2[t][h], largest_of_row(s[t], h) * scale_log2);
         grew = grew || raised > m_log2[t][h];
         shrink[t][h] = ptx::exp2_approx(m_log2[t][h] - raised);
         m_log2[t][h] = raised;
@@ -98,35 +134,24 @@ struct OnlineSoftmax {
   /// conditional rescaling of FlashAttention-4). Each row decides for itself, so its bits do
   /// not depend on its neighbours; where no row of the warp has to move, which is nearly always,
   /// nothing is exchanged between lanes. `shrink` is set only where true is returned.
+  /// per_scale_log2: 1 / scale_log2, finite.
   template <int Columns>
   STROBE_DEVICE bool raise_seldom(const float (&s)[Tiles][Columns][4], float scale_log2,
-                                  float slack_log2, float (&shrink)[Tiles][2]) {
-    float largest[Tiles][4];
-    bool exceeds = false;
+                                  float per_scale_log2, float slack_log2,
+                                  float (&shrink)[Tiles][2]) {
+    bool within = true;
     STROBE_UNROLL
     for (int t = 0; t < Tiles; ++t) {
-      // Four chains, or each maximum would wait for the one before it.
-      STROBE_UNROLL
-      for (int e = 0; e < 4; ++e) largest[t][e] = s[t][0][e];
-      STROBE_UNROLL
-      for (int c = 1; c < Columns; ++c) {
-        STROBE_UNROLL
-        for (int e = 0; e < 4; ++e) largest[t][e] = fmaxf(largest[t][e], s[t][c][e]);
-      }
-      STROBE_UNROLL
-      for (int h = 0; h < 2; ++h) {
-        largest[t][2 * h] = fmaxf(largest[t][2 * h], largest[t][2 * h + 1]);
-        exceeds = exceeds || fmaf(largest[t][2 * h], scale_log2, -m_log2[t][h]) > slack_log2;
-      }
+      const float most[2] = {(m_log2[t][0] + slack_log2) * per_scale_log2,
+                             (m_log2[t][1] + slack_log2) * per_scale_log2};
+      within = all_within<false>(s[t], most, 0.f) && within;
     }
-    if (!__any_sync(0xffffffffu, exceeds)) return false;
+    if (within) return false;
     STROBE_UNROLL
     for (int t = 0; t < Tiles; ++t) {
       STROBE_UNROLL
       for (int h = 0; h < 2; ++h) {
-        float top = largest[t][2 * h];
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        const float top = largest_of_row(s[t], h);
         const bool moves = fmaf(top, scale_log2, -m_log2[t][h]) > slack_log2;
         const float raised = moves ? top * scale_log2 : m_log2[t][h];
         shrink[t][h] = ptx::exp2_approx(m_log2[t][h] - raised);
@@ -140,8 +165,14 @@ struct OnlineSoftmax {
   /// Turns the logits of one accumulator tile into P = exp(S - m) and adds them to l. Any thread,
   /// after raise().
   STROBE_DEVICE void exponentiate(float (&s)[4], int t, float scale_log2) {
+    exponentiate(s, t, [&](float logit, int, float more) { return fmaf(logit, scale_log2, more); });
+  }
+  /// The same with base-2 logits computed on the way: logit_plus(s[e], e, more) is more than one of
+  /// them.
+  template <class LogitPlus>
+  STROBE_DEVICE void exponentiate(float (&s)[4], int t, const LogitPlus& logit_plus) {
     STROBE_UNROLL
-    for (int e = 0; e < 4; ++e) s[e] = ptx::exp2_approx(fmaf(s[e], scale_log2, -m_log2[t][e / 2]));
+    for (int e = 0; e < 4; ++e) s[e] = ptx::exp2_approx(logit_plus(s[e], e, -m_log2[t][e / 2]));
     l[t][0] += s[0] + s[1];
     l[t][1] += s[2] + s[3];
   }

@@ -93,6 +93,11 @@ STROBE_TEST_CASE("many key tiles: the maximum moves, both buffers are used often
   p.q_values = [](int, int t, int, int d) { return d == 0 ? 1.f : 0.01f * float(t + d); };
   p.k_values = [](int, int t, int, int d) { return d == 0 ? 0.125f * float(t) : 0.25f; };
   check_problem<Bfloat64>(p);
+  // The same without a positive one, and falling from 0 far down: the maximum stays where it was.
+  p.k_values = [](int, int t, int, int d) { return d == 0 ? 0.125f * float(t) - 200.f : 0.25f; };
+  check_problem<Half64>(p);
+  p.k_values = [](int, int t, int, int d) { return d == 0 ? -0.125f * float(t) : 0.f; };
+  check_problem<Half64>(p);
 }
 
 STROBE_TEST_CASE("a call leaves nothing behind: twice the same bits", "") {

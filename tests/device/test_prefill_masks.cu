@@ -232,6 +232,30 @@ STROBE_TEST_CASE("Alibi: slopes by head, slopes by batch and head", "") {
   check_problem<Attention>(p, {}, {slopes.data(), 2});
 }
 
+// Full key tiles one after another: the Hopper kernel takes its shortcuts there, and leaves them
+// where m has to move, a logit lies beyond the shortcut, or the scale is not positive.
+STROBE_TEST_CASE("scores with many key tiles", "") {
+  const auto with_scale = [](Problem p, float scale) {
+    p.scale = scale;
+    return p;
+  };
+  const Problem p = shape(70, 700);
+  using Capped = With<strobe::Full, strobe::SoftCap>;
+  for (const float cap : {0.5f, 5.f, 50.f}) check_problem<Capped>(p, {}, {cap});
+  check_problem<Capped>(with_scale(p, -0.3f), {}, {30.f});
+  Problem large = with_scale(p, 1.f);
+  large.input = Input::outliers;
+  check_problem<Capped>(large, {}, {30.f});
+
+  const SharedTable<float> slopes({0.125f, -0.03125f});
+  using Biased = With<strobe::Full, strobe::Alibi>;
+  check_problem<Biased>(p, {}, {slopes.data(), 0});
+  check_problem<Biased>(shape(700, 200), {}, {slopes.data(), 0});
+  check_problem<Biased>(with_scale(p, -0.3f), {}, {slopes.data(), 0});
+  check_problem<Biased>(with_scale(p, 0.f), {}, {slopes.data(), 0});
+  check_problem<With<strobe::Causal, strobe::Alibi>>(shape(300, 700), {}, {slopes.data(), 0});
+}
+
 // A soft cap divides once for four keys; NaN behind a sequence's end and in keys that the mask
 // hides must not reach their neighbours.
 STROBE_TEST_CASE("SoftCap: NaN in keys that are hidden, or behind the end, stays there", "") {

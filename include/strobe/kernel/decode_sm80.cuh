@@ -96,7 +96,6 @@ static __global__ void __launch_bounds__(DecodeSm80<Attention, RowWarps>::thread
   using C = DecodeSm80<Attention, RowWarps>;
   using T = typename C::T;
   constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
-  constexpr float log2_e = 1.4426950408889634f;
   constexpr int state_size = state_floats(C::value_dim);
 
   const Attention& a = params.attention;

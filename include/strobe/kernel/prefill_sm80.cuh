@@ -74,7 +74,6 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
 #if STROBE_HAS_SM80
   using C = PrefillSm80<Attention>;
   constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
-  constexpr float log2_e = 1.4426950408889634f;
 
   const Attention& a = params.attention;
   const PrefillWork work = params.schedule.work(int(blockIdx.x));

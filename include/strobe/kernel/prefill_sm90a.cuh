@@ -166,6 +166,9 @@ struct PrefillShared {
 template <class C, class Attention>
 STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
                                  unsigned char* shared_memory) {
+  // Scores often fall with the distance. If the keys next to the queries come first, m starts high
+  // enough and need not move: first the tile at the first query, then the others in order.
+  constexpr bool nearest_first = !tile::is_same<typename Attention::score_type, NoScore>;
   const Attention& a = params.attention;
   const PrefillShared<C> shared(shared_memory);
   const int lane = int(threadIdx.x) % 32;
@@ -179,11 +182,11 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
   // block takes each gridDim.x-th.
   const int tiles = params.schedule.tiles();
   int asked = 0;
-  const auto following = [&](int index) {
+  const auto next_index = [&](int index) {
     return int(gridDim.x) +
            (params.counter != nullptr ? __shfl_sync(0xffffffffu, asked, 0) : index);
   };
-  for (int index = int(blockIdx.x);; index = following(index)) {
+  for (int index = int(blockIdx.x);; index = next_index(index)) {
     if (index >= tiles) {
       ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
       ptx::mbarrier_wait(shared.q_empty + 8 * q_cursor.stage, q_cursor.parity ^ 1);
@@ -209,17 +212,31 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
     if (item.work.q_tile * C::block_q >= sequence.q_len) continue;
     const Block block = block_of(item, C::block_q);
     const auto mask = a.mask.bind(block);
-    TileStep step = next_tile(mask, 0, sequence.kv_len, C::block_kv);
+    TileStep nearest{};
+    if constexpr (nearest_first)
+      nearest = next_tile(mask, detail::max_of(block.q.begin, 0), sequence.kv_len, C::block_kv);
+    int resume = 0;
+    const auto following = [&] {
+      TileStep next = next_tile(mask, resume, sequence.kv_len, C::block_kv);
+      if (nearest.valid && next.valid && next.begin == nearest.begin)
+        next = next_tile(mask, nearest.begin + C::block_kv, sequence.kv_len, C::block_kv);
+      resume = next.begin + C::block_kv;
+      return next;
+    };
+    TileStep step = nearest.valid ? nearest : following();
 
     // V is wanted one softmax later than K, so it is asked for after the K of the tile behind it; Q
     // after the first K, whose stage is free earlier. A query tile that sees no key gets a key tile
     // with every row past the end.
-    if (!step.valid) step = {sequence.kv_len, true, true};
+    if (!step.valid) {
+      step = {sequence.kv_len, true, true};
+      resume = sequence.kv_len;
+    }
     TileStep v_step{};
     for (bool first = true; step.valid || v_step.valid; first = false) {
       TileStep next{};
       if (step.valid) {
-        next = next_tile(mask, step.begin + C::block_kv, sequence.kv_len, C::block_kv);
+        next = following();
         ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
         if (lane == 0) {
           shared.control.step[k_cursor.stage] = {
@@ -272,8 +289,10 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
 template <class C, class Attention>
 STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
                                  unsigned char* shared_memory, int consumer) {
-  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
-  constexpr float log2_e = 1.4426950408889634f;
+  using Score = detail::BoundOf<typename Attention::score_type>;
+  using Shortcut = typename detail::ShortcutOf<Score>::type;
+  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>,
+                 shortcuts = detail::ShortcutOf<Score>::exists;
 
   const Attention& a = params.attention;
   const PrefillShared<C> shared(shared_memory);
@@ -284,9 +303,11 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   tile::StageCursor<C::q_buffers> q_cursor;
   tile::StageCursor<3> item_cursor;
   // Without a score the scale is folded into the exponential, which needs it positive: Q takes the
-  // sign, or the zero.
+  // sign, or the zero. A scale that makes nothing of any logit may as well be one with a
+  // reciprocal.
   const float scale_log2 =
-      scores ? log2_e : (params.scale == 0.f ? 1.f : fabsf(params.scale)) * log2_e;
+      scores ? log2_e : fmaxf((params.scale == 0.f ? 1.f : fabsf(params.scale)) * log2_e, 1e-30f);
+  const float per_scale_log2 = 1.f / scale_log2;
 
   // Consumers take turns at issuing: at barrier 1 + c consumer c waits for the one before it.
   const auto take_turn = [&] {
@@ -303,18 +324,18 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   uint32_t q_tile = 0, k_tile = 0;
   const auto receive_step = [&] {
     ptx::mbarrier_wait(shared.k_full + 8 * k_cursor.stage, k_cursor.parity);
-    step = shared.control.step[k_cursor.stage];
-    __syncwarp();  // all lanes have read before one of them arrives at an `empty`
-    // Both are the same in all lanes, and a shuffle tells the compiler so: the operands of wgmma
-    // then stay in uniform registers.
+    // Lane 0 reads and tells the others: it alone arrives at `empty`, so what it has read is not
+    // written anew before. A shuffle also tells the compiler that all lanes have the same: the
+    // operands of wgmma then stay in uniform registers.
+    if (lane == 0) step = shared.control.step[k_cursor.stage];
+    step.begin = __shfl_sync(0xffffffffu, step.begin, 0);
     step.flags = __shfl_sync(0xffffffffu, step.flags, 0);
     k_tile = __shfl_sync(0xffffffffu, shared.k_smem + k_cursor.stage * C::k_bytes, 0);
   };
   const auto release_k = [&] {
-    if (lane == 0) {
-      ptx::mbarrier_arrive(shared.k_empty + 8 * k_cursor.stage);
-      if (step.is(WorkStep::last)) ptx::mbarrier_arrive(shared.q_empty + 8 * q_cursor.stage);
-    }
+    if (lane == 0) ptx::mbarrier_arrive(shared.k_empty + 8 * k_cursor.stage);
+    if (lane == 0 && step.is(WorkStep::last))
+      ptx::mbarrier_arrive(shared.q_empty + 8 * q_cursor.stage);  // two conditions, no branch
     k_cursor.next();
   };
   // The first product of a query tile: issued, not waited for.
@@ -343,21 +364,56 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     float o[1][C::value_tiles][4] = {};
     OnlineSoftmax<1> softmax;
 
+    // Rows past the end stand in for the last one, so that masks and scores only see real
+    // positions.
+    const auto position = [&](int row) {
+      const int r = warp_row + tile::lane_coordinates(lane).row + 8 * (row % 2);
+      return detail::min_of(block.q.begin + r, block.q.end - 1);
+    };
     const auto shape = [&] {
-      // Rows past the end stand in for the last one, so that masks and scores only see real
-      // positions.
-      const auto position = [&](int row) {
-        const int r = warp_row + tile::lane_coordinates(lane).row + 8 * (row % 2);
-        return detail::min_of(block.q.begin + r, block.q.end - 1);
-      };
       warp::shape_logits<C, scores>(
           s, TileStep{step.begin, step.is(WorkStep::partial), true}, block.kv_len, params.scale,
           lane, position, [&](int row, int k) { return mask.visible(position(row), k); },
           [&](int) { return &score; });
     };
-    const auto exponentiate = [&] {
+    // A score's shortcut for this key tile, and up to which products m need not move with it.
+    Shortcut shortcut[2];
+    float most[2];
+    const auto prepare_shortcut = [&] {
+      if constexpr (shortcuts) {
+        const float scale = ptx::computed_here(params.scale);  // not kept from tile to tile
+        const Span keys{step.begin + tile::lane_coordinates(lane).column, step.begin + C::block_kv};
+        STROBE_UNROLL
+        for (int h = 0; h < 2; ++h) {
+          shortcut[h] = score.shortcut(position(h), keys, scale);
+          most[h] = step.is(WorkStep::partial)
+                        ? -1.f
+                        : shortcut[h].most(softmax.m_log2[0][h] + C::slack_log2);
+        }
+      }
+    };
+    const auto takes_shortcut = [&] {
+      if constexpr (shortcuts) {
+        float limit = 0.f;
+        if constexpr (Shortcut::limited) limit = shortcut[0].limit();
+        return all_within<Shortcut::limited>(s[0], most, limit);
+      } else {
+        return false;
+      }
+    };
+    // Of the accumulator tiles [first, end).
+    const auto exponentiate = [&](int first, int end) {
       STROBE_UNROLL
-      for (int n = 0; n < C::key_tiles; ++n) softmax.exponentiate(s[0][n], 0, scale_log2);
+      for (int n = first; n < end; ++n) softmax.exponentiate(s[0][n], 0, scale_log2);
+    };
+    const auto score_and_exponentiate = [&](int first, int end) {
+      if constexpr (shortcuts) {
+        STROBE_UNROLL
+        for (int n = first; n < end; ++n)
+          softmax.exponentiate(s[0][n], 0, [&](float product, int e, float more) {
+            return shortcut[e / 2](product, 8 * n + e % 2, more);
+          });
+      }
     };
     const auto round_p = [&] {
       STROBE_UNROLL
@@ -400,28 +456,43 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       release_k();
       shape();
       float shrink[1][2];
-      softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
-      exponentiate();
+      softmax.raise(s, scale_log2, shrink);
+      exponentiate(0, C::key_tiles);
       round_p();
       bool grew = false, over = false;
       while (!step.is(WorkStep::last)) {
         receive_step();
+        prepare_shortcut();
         take_turn();
-        over = sees_no_more();
-        if (over) break;
+        if (sees_no_more()) {
+          over = true;
+          break;
+        }
         warp::issue_qk<C>(s[0], q_tile, k_tile);
         if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
         multiply_pv();
         pass_turn();
         ptx::wgmma_wait<1>(s[0]);
         release_k();
-        shape();
-        grew = softmax.raise_seldom(s, scale_log2, C::slack_log2, shrink);
-        exponentiate();
-        ptx::finish_before_wait(softmax.l[0][0] + softmax.l[0][1], shared.q_smem);
-        ptx::wgmma_wait<0>(o[0]);
-        release_v();
-        round_p();
+        // P V of the tile before is done by the time that most exponentials are, and the others
+        // then hide the rounding.
+        const auto make_p = [&](const auto& exponentials_of) {
+          constexpr int part = C::key_tiles * 3 / 4;
+          exponentials_of(0, part);
+          ptx::finish_before_wait(softmax.l[0][0] + softmax.l[0][1], shared.q_smem);
+          ptx::wgmma_wait<0>(o[0]);
+          release_v();
+          exponentials_of(part, C::key_tiles);
+          round_p();
+        };
+        grew = false;
+        if (takes_shortcut()) {  // never, without a shortcut
+          make_p(score_and_exponentiate);
+        } else {
+          shape();
+          grew = softmax.raise_seldom(s, scale_log2, per_scale_log2, C::slack_log2, shrink);
+          make_p(exponentiate);
+        }
       }
       if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
       multiply_pv();

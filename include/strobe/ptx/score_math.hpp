@@ -8,11 +8,23 @@
 
 #if !defined(__CUDACC_RTC__)
 #include <cmath>
+#include <cstring>
 #endif
 
 namespace strobe {
 inline namespace STROBE_ABI {
 namespace ptx {
+
+/// The bits of a float, which for floats that are not negative are in their order.
+STROBE_HOST_DEVICE int bits_of(float x) {
+#if STROBE_DEVICE_PASS
+  return __float_as_int(x);
+#else
+  int bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+#endif
+}
 
 /// (1 + 2^x) / 2, and what it is at x = 30 beyond: 2 / (1 + 2^x) is below 2^-24 by then. NaN stays
 /// NaN.
