@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The recipes of cmake/packaging, as far as they can be checked without vcpkg, Conan and a network.
+"""The recipes of cmake/packaging and .github, as far as they can be checked without vcpkg, Conan and a network.
 
 usage: check_recipes.py CMAKE CXX PROJECT_DIR WORK_DIR
 
 vcpkg: the manifest is JSON with the library's version, and the portfile's steps, with vcpkg's functions played by
 vcpkg.cmake, give a package that find_package finds and that has nothing where vcpkg does not want it. Conan: the
-recipe gives the version and packages the headers, with Conan's functions played here; test_package compiles.
+recipe gives the version and packages the headers, with Conan's functions played here. Workflows: the YAML is
+well-formed, where PyYAML is there to say so, and each runs the tests by the script that everyone uses.
 """
 import fnmatch
 import json
@@ -132,10 +133,34 @@ def check_conan(project, work):
         fail(f"the Conan package lacks {sorted(missing)}")
 
 
+def check_workflows(project):
+    folder = os.path.join(project, ".github/workflows")
+    names = [name for name in sorted(os.listdir(folder)) if name.endswith(".yml")]
+    for name in names:
+        text = read(folder, name)
+        if not re.search(r"^ +run: bash tests/run\.sh\b", text, re.MULTILINE):
+            fail(f"{name} does not run tests/run.sh")
+        try:
+            import yaml
+        except ImportError:
+            print(f"recipes: {name} not parsed, for want of PyYAML")
+            continue
+        try:
+            jobs = yaml.safe_load(text)["jobs"]
+        except (yaml.YAMLError, KeyError, TypeError) as error:
+            fail(f"{name}: {error!r}")
+        for job in jobs.values():
+            if not job.get("runs-on") or not all("run" in step or "uses" in step for step in job["steps"]):
+                fail(f"{name}: a job without runs-on, or a step that does nothing")
+    if not names:
+        fail("no workflows")
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 5:
         sys.exit(__doc__)
     os.makedirs(sys.argv[4], exist_ok=True)
+    check_workflows(sys.argv[3])
     check_conan(sys.argv[3], sys.argv[4])
     check_vcpkg(*sys.argv[1:])
-    print(f"recipes: version {version_of(sys.argv[3])}, vcpkg port and Conan recipe")
+    print(f"recipes: version {version_of(sys.argv[3])}, vcpkg port, Conan recipe and workflows")
