@@ -131,10 +131,10 @@ using BoundOf = decltype(declare<Noun>().bind(Block{}));
 // <type_traits> costs a user more than the nouns do.
 template <class...>
 using Void = void;
-template <class A, class B>
+template <class One, class Other>
 inline constexpr bool is_same = false;
-template <class A>
-inline constexpr bool is_same<A, A> = true;
+template <class One>
+inline constexpr bool is_same<One, One> = true;
 }  // namespace detail
 
 #if !defined(__CUDACC_RTC__)
