@@ -228,10 +228,10 @@ struct DecodeSchedule {
       const int64_t blocks = detail::saturating_multiply(row_groups, split);
       const int64_t blocks_an_sm = (blocks + machine.sm_count - 1) / machine.sm_count;
       const float bytes = float(part_unit) * float(each) * float(key_bytes);
-      const float time =
-          float(blocks_an_sm) * bytes / (blocks_an_sm > 1 ? 34.f : 31.f) + (split == 1     ? 0.f
-                                                                            : split <= fan ? 1500.f
-                                                                                          : 3500.f);
+      const float time = float(blocks_an_sm) * bytes / (blocks_an_sm > 1 ? 34.f : 31.f) +
+                         (split == 1     ? 0.f
+                          : split <= fan ? 1500.f
+                                         : 3500.f);
       if (best == 0 || time < 0.99f * best) {
         best = time;
         best_parts = split;

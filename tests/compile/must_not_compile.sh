@@ -18,7 +18,7 @@ expected=${everywhere:-$nvcc_only}
 [ -n "$expected" ] || { echo "$case: no line '// error: ..' or '// nvcc: ..'" >&2; exit 2; }
 read -ra wrong_flags <<<"$(said flags)"
 host=("$cxx" -std=c++17 -fsyntax-only -x c++ -DSTROBE_HOST_EXECUTION=1 "-I$include_dir" "${system[@]}")
-device=("$nvcc" -std=c++17 -arch=sm_80 -cuda -o /dev/null "-I$include_dir")
+device=("$nvcc" -std=c++17 -arch=compute_80 -cuda -o /dev/null "-I$include_dir")
 [ -z "$everywhere" ] || [ -z "$nvcc_only" ] || { echo "$case: both // error: and // nvcc:" >&2; exit 2; }
 
 # COMPILER COMMAND..: has to fail, and to say so.
