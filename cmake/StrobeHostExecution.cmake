@@ -13,6 +13,19 @@
 # Works from the build tree, and after find_package(strobe-attention). The headers of the toolkit come from
 # CUDA::toolkit, from CUDAToolkit_INCLUDE_DIRS, or from STROBE_CUDA_INCLUDE_DIR, the first that is there.
 
+# include/ lies beside cmake/ in the sources, three folders up in an install tree (share/cmake/strobe-attention),
+# two where vcpkg has moved it to share/strobe-attention.
+function(strobe_host_include_dir out)
+  foreach(candidate IN ITEMS ../include ../../include ../../../include)
+    get_filename_component(include_dir "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${candidate}" ABSOLUTE)
+    if(EXISTS "${include_dir}/strobe/host/execution.hpp")
+      set(${out} "${include_dir}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "strobe: no include/strobe/host beside or above ${CMAKE_CURRENT_FUNCTION_LIST_DIR}")
+endfunction()
+
 # The runtime's library for one kind of build, made when it is first asked for.
 function(strobe_host_runtime sanitize out)
   set(target strobe_host_runtime)
@@ -24,13 +37,7 @@ function(strobe_host_runtime sanitize out)
     return()
   endif()
 
-  # include/ lies beside cmake/ in the sources, three folders up in an install tree.
-  foreach(candidate IN ITEMS ../include ../../../include)
-    get_filename_component(include_dir "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${candidate}" ABSOLUTE)
-    if(EXISTS "${include_dir}/strobe/host/execution.hpp")
-      break()
-    endif()
-  endforeach()
+  strobe_host_include_dir(include_dir)
   file(GLOB sources CONFIGURE_DEPENDS "${include_dir}/strobe/host/src/*.cpp")
   if(NOT sources)
     message(FATAL_ERROR "strobe: the host runtime's sources are not in ${include_dir}/strobe/host/src")

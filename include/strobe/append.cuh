@@ -28,6 +28,12 @@ struct Rotary {
 /// q_len, and its K and V rows go there.
 template <class T, class Kv = Strided<T>>
 struct Append {
+  static_assert(detail::is_element<T>,
+                "Append: T, the type of the rows, is __half or __nv_bfloat16");
+  static_assert(detail::has_value_type<Kv>,
+                "Append: Kv is a KV source, such as Strided<T> or Paged<T> (kv.hpp)");
+  static_assert(detail::holds<Kv, T>, "Append: the cache has the element type of the rows");
+
   using element_type = T;
   View<const T> k;  ///< [batch, q_len, kv_heads, head_dim], new rows, before rotation
   View<const T> v;  ///< [batch, q_len, kv_heads, value_dim]
@@ -48,7 +54,6 @@ inline bool has_nothing_to_append(const Bounds& bounds) noexcept {
 
 template <class T, class Kv>
 Status check_append(const Append<T, Kv>& a, const Device& device) noexcept {
-  static_assert(sizeof(T) == 2, "elements are __half or __nv_bfloat16");
   const Bounds& bounds = a.bounds;
   Status s;
   if (!(s = check_bounds(bounds))) return s;

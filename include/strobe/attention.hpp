@@ -3,6 +3,7 @@
 // and their workspace size all take. Layer: noun, host and device, no kernels.
 #pragma once
 
+#include "detail/check_types.hpp"
 #include "kv.hpp"
 #include "mask.hpp"
 #include "policy.hpp"
@@ -24,6 +25,9 @@ inline namespace STROBE_ABI {
 template <class T, int HeadDim, class Mask = Full, class Kv = Strided<T>, class Score = NoScore,
           int ValueDim = HeadDim, class Out = T, class Policy = DefaultPolicy>
 struct Attention {
+  static_assert(detail::CheckTypes<T, HeadDim, Mask, Kv, Score, ValueDim, Out, Policy>::passed,
+                "see there");
+
   using query_type = T;
   using output_type = Out;
   using mask_type = Mask;

@@ -16,6 +16,11 @@ inline namespace STROBE_ABI {
 /// In, Out: float, `__half` or `__nv_bfloat16`.
 template <class In, class Out = In>
 struct Merge {
+  static_assert(detail::is_element<In> || detail::is_same<In, float>,
+                "Merge: In, the type of the parts, is float, __half or __nv_bfloat16");
+  static_assert(detail::is_element<Out> || detail::is_same<Out, float>,
+                "Merge: Out, the type of merged_o, is float, __half or __nv_bfloat16");
+
   View<const In> o;       ///< [batch, tokens, heads, value_dim] of part 0
   int64_t o_part = 0;     ///< elements from part to part
   View<const float> lse;  ///< [batch, tokens, heads] of part 0

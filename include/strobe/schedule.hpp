@@ -223,18 +223,18 @@ struct DecodeSchedule {
     const auto consider = [&](int64_t wanted) {
       wanted = wanted < units ? wanted : units;
       if (wanted < 1) return;
-      const int each = detail::ceil_div(units, int(wanted)), parts = detail::ceil_div(units, each);
-      if (parts > 1 && row_groups > at_once / parts) return;
-      const int64_t blocks = detail::saturating_multiply(row_groups, parts);
+      const int each = detail::ceil_div(units, int(wanted)), split = detail::ceil_div(units, each);
+      if (split > 1 && row_groups > at_once / split) return;
+      const int64_t blocks = detail::saturating_multiply(row_groups, split);
       const int64_t blocks_an_sm = (blocks + machine.sm_count - 1) / machine.sm_count;
       const float bytes = float(part_unit) * float(each) * float(key_bytes);
       const float time = float(blocks_an_sm) * bytes / (blocks_an_sm > 1 ? 34.f : 31.f) +
-                         (parts == 1     ? 0.f
-                          : parts <= fan ? 1500.f
+                         (split == 1     ? 0.f
+                          : split <= fan ? 1500.f
                                          : 3500.f);
       if (best == 0 || time < 0.99f * best) {
         best = time;
-        best_parts = parts;
+        best_parts = split;
       }
     };
     consider(1);

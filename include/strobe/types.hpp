@@ -130,6 +130,14 @@ const Noun& declare() noexcept;  // never defined: for decltype alone
 /// What a mask or a score becomes once it is bound.
 template <class Noun>
 using BoundOf = decltype(declare<Noun>().bind(Block{}));
+
+// <type_traits> costs a user more than the nouns do.
+template <class...>
+using Void = void;
+template <class One, class Other>
+inline constexpr bool is_same = false;
+template <class One>
+inline constexpr bool is_same<One, One> = true;
 }  // namespace detail
 
 #if !defined(__CUDACC_RTC__)
@@ -160,8 +168,13 @@ auto check_noun(const Noun& noun, const Bounds& bounds, int) noexcept
     -> decltype(noun.check(bounds)) {
   return noun.check(bounds);
 }
+template <class Noun, class = void>
+inline constexpr bool has_check = false;
+template <class Noun>
+inline constexpr bool has_check<Noun, Void<decltype(&Noun::check)>> = true;
 template <class Noun>
 Status check_noun(const Noun&, const Bounds&, ...) noexcept {
+  static_assert(!has_check<Noun>, "mask or score: its check is Status check(const Bounds&) const");
   return {};
 }
 }  // namespace detail

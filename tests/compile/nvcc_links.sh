@@ -11,10 +11,11 @@ for flag in "$@"; do [[ $flag != -gencode=* ]] || arch=(); done
 flags=("${arch[@]}" "-I$include_dir" "-I$build_dir" "$@")
 "$nvcc" "${flags[@]}" -c "$source_dir/all_headers.cu" -o "$build_dir/$name.o"
 "$nvcc" "${flags[@]}" -DSTROBE_TEST_MAIN -c "$source_dir/all_headers.cu" -o "$build_dir/${name}_main.o"
-# The flags of the compiler proper mean nothing to the link; -rdc does.
+# The flags of the compiler proper mean nothing to the link; these do.
 link=("${arch[@]}")
-for flag in "$@"; do [[ $flag != -gencode=* ]] || link+=("$flag"); done
-[[ " $* " == *" -rdc=true "* ]] && link+=(-rdc=true)
+for flag in "$@"; do
+  case $flag in -gencode=* | -ccbin=* | -rdc=true) link+=("$flag") ;; esac
+done
 "$nvcc" "${link[@]}" "$build_dir/$name.o" "$build_dir/${name}_main.o" -o "$build_dir/$name"
 "$build_dir/$name"
 echo "compiled twice, linked and started with: $*"

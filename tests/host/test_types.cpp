@@ -143,7 +143,7 @@ TEST_CASE("what crosses to the device is plain data", "[cpu][types]") {
   STATIC_CHECK(std::is_aggregate_v<View<float>>);
   STATIC_CHECK(std::is_aggregate_v<Bounds>);
   STATIC_CHECK(std::is_trivially_copyable_v<Scale>);
-  using A = strobe::Attention<short, 64, strobe::Both<strobe::Causal, strobe::Document>>;
+  using A = strobe::Attention<__half, 64, strobe::Both<strobe::Causal, strobe::Document>>;
   STATIC_CHECK(std::is_trivially_copyable_v<A>);
   CHECK(sizeof(A) <= 4096);  // kernel parameters of every supported toolkit
 }

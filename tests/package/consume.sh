@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # usage: consume.sh --cmake CMAKE --generator NAME --cxx COMPILER --nvcc COMPILER --source CHECKOUT --work FOLDER
 #          install BUILD_DIR
-#        consume.sh (the same options) PROJECT FROM
+#        consume.sh (the same options) PROJECT FROM [ARCHITECTURES]
 # The first installs strobe and moves the result; the second configures, builds and starts tests/package/PROJECT
-# with strobe from find_package, add_subdirectory or fetch_content.
+# with strobe from find_package, add_subdirectory or fetch_content, for CMAKE_CUDA_ARCHITECTURES or, where that is
+# none, without naming any.
 set -euo pipefail
 while [[ $1 == --* ]]; do
   case $1 in
@@ -35,8 +36,9 @@ if [ "$1" = install ]; then
   exit
 fi
 
-project=$1 from=$2
-build=$work/$project-$from
+# One architecture: this is about finding the library, not about its kernels.
+project=$1 from=$2 architectures=${3:-80-virtual}
+build=$work/$project-$from-$architectures
 rm -rf "$build"
 settings=("-DSTROBE_FROM=$from" "-DCMAKE_CXX_COMPILER=$cxx" -DCMAKE_BUILD_TYPE=Release)
 if [ "$from" = find_package ]; then
@@ -44,8 +46,10 @@ if [ "$from" = find_package ]; then
 else
   settings+=("-DSTROBE_SOURCE=$source_dir")
 fi
-# One architecture: this is about finding the library, not about its kernels.
-[ "$project" != cuda ] || settings+=("-DCMAKE_CUDA_COMPILER=$nvcc" -DCMAKE_CUDA_ARCHITECTURES=80-virtual)
+if [ "$project" = cuda ]; then
+  settings+=("-DCMAKE_CUDA_COMPILER=$nvcc")
+  [ "$architectures" = none ] || settings+=("-DCMAKE_CUDA_ARCHITECTURES=$architectures")
+fi
 "$cmake" -S "$source_dir/tests/package/$project" -B "$build" -G "$generator" "${settings[@]}"
 "$cmake" --build "$build"
 "$build/consumer"

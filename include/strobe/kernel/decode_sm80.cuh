@@ -67,12 +67,14 @@ struct DecodeSm80 {
   static constexpr int blocks_per_sm = 3;  ///< what registers are limited for
 
   static_assert(RowWarps == 1 || RowWarps == 4, "16 or 64 rows a block");
-  static_assert(block_kv % 16 == 0, "a key tile is a multiple of 16");
-  static_assert(slots >= 2, "K and V of a tile each take a slot");
-  static_assert(chunk % block_kv == 0,
+  static_assert(block_kv >= 16 && block_kv % 16 == 0,
+                "DecodeTile: block_kv, keys a tile, is a multiple of 16");
+  static_assert(slots >= 2, "DecodeTile: K and V of a tile each take one of its slots");
+  static_assert(block_kv < 1 || chunk % block_kv == 0,
                 "Reduction::fixed(keys): keys is a multiple of the key tile");
   static_assert(shared_bytes <= 99 * 1024,
-                "sm_86, sm_89 and sm_120 have 99 kB of shared memory a block");
+                "DecodeTile: Q and the slots fit in the 99 kB of shared memory that a block has on "
+                "sm_86, sm_89 and sm_120");
 };
 
 /// A key tile that a team will work on, in few registers: its first key, a multiple of 16, plus 1

@@ -44,7 +44,7 @@ struct PrefillSm80 {
   static constexpr int block_q = tile.block_q;
   static constexpr int block_kv = tile.block_kv;
   static constexpr int threads = tile.warps * 32;
-  static constexpr int warp_rows = block_q / tile.warps;
+  static constexpr int warp_rows = tile.warps > 0 ? block_q / tile.warps : 0;
   static constexpr int row_tiles = warp_rows / 16;
   static constexpr int key_tiles = block_kv / 8;
   static constexpr int value_tiles = value_dim / 8;
@@ -53,17 +53,15 @@ struct PrefillSm80 {
   static constexpr int v_bytes = block_kv * value_dim * 2;
   static constexpr int shared_bytes = q_bytes + 2 * k_bytes + 2 * v_bytes;
 
-  static_assert(sizeof(T) == 2, "Q is __half or __nv_bfloat16");
-  static_assert(sizeof(typename Attention::kv_type::value_type) == 2,
-                "K and V have Q's element type");
-  static_assert(head_dim % 32 == 0 && head_dim <= 256, "HeadDim is 32, 64, 96, 128, 192 or 256");
-  static_assert(value_dim % 32 == 0 && value_dim <= 256, "ValueDim is 32, 64, 96, 128, 192 or 256");
-  static_assert(warp_rows == 16 || warp_rows == 32, "a warp owns 16 or 32 query rows");
-  static_assert(chunk % block_kv == 0,
+  static_assert(warp_rows == 16 || warp_rows == 32,
+                "PrefillTile: block_q is 16 or 32 query rows for each of its warps");
+  static_assert(block_kv < 1 || chunk % block_kv == 0,
                 "Reduction::fixed(keys): keys is a multiple of the key tile");
-  static_assert(block_kv % 16 == 0, "a key tile is a multiple of 16");
+  static_assert(block_kv >= 16 && block_kv % 16 == 0,
+                "PrefillTile: block_kv, keys a tile, is a multiple of 16");
   static_assert(shared_bytes <= 99 * 1024,
-                "sm_86, sm_89 and sm_120 have 99 kB of shared memory a block");
+                "PrefillTile: Q, two K and two V tiles fit in the 99 kB of shared memory that a "
+                "block has on sm_86, sm_89 and sm_120");
 };
 
 /// Grid: schedule.blocks() blocks along x. Dynamic shared memory: PrefillSm80::shared_bytes.

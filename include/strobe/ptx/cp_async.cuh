@@ -42,15 +42,15 @@ STROBE_DEVICE void cp_async_commit() {
 #endif
 }
 
-// Waits until at most the N newest groups of the calling thread are in flight.
+// Waits until at most `Newest` groups of the calling thread, the newest, are in flight.
 //   cp.async.wait_group N;
-template <int N>
+template <int Newest>
 STROBE_DEVICE void cp_async_wait() {
-  static_assert(N >= 0, "a number of groups");
+  static_assert(Newest >= 0, "a number of groups");
 #if STROBE_HOST_EXECUTION
-  host::cp_async_wait(N);
+  host::cp_async_wait(Newest);
 #else
-  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(Newest) : "memory");
 #endif
 }
 

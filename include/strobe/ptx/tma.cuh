@@ -134,15 +134,15 @@ STROBE_DEVICE void tma_store_commit() {
 #endif
 }
 
-// Waits until all but the calling thread's N newest groups of stores have read their shared memory,
-// which may then be written again.
+// Waits until all but the calling thread's newest `Newest` groups of stores have read their shared
+// memory, which may then be written again.
 //   cp.async.bulk.wait_group.read N;
-template <int N>
+template <int Newest>
 STROBE_DEVICE void tma_store_wait_read() {
 #if STROBE_HOST_EXECUTION
-  host::tma_store_wait_read(N);
+  host::tma_store_wait_read(Newest);
 #else
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Newest) : "memory");
 #endif
 }
 

@@ -60,16 +60,16 @@ STROBE_DEVICE void wgmma_commit(STROBE_SITE) {
 #endif
 }
 
-// Waits until at most the N newest groups are in flight. `d`: the accumulators that are complete
-// then; naming them keeps the compiler from moving their readers above the wait.
+// Waits until at most `Newest` groups, the newest, are in flight. `d`: the accumulators that are
+// complete then; naming them keeps the compiler from moving their readers above the wait.
 //   wgmma.wait_group.sync.aligned N;
-template <int N, int Columns>
+template <int Newest, int Columns>
 STROBE_DEVICE void wgmma_wait(float (&d)[Columns][4] STROBE_AND_SITE) {
 #if STROBE_HOST_EXECUTION
-  host::wgmma_wait(N, site);
+  host::wgmma_wait(Newest, site);
   (void)d;
 #else
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Newest) : "memory");
   STROBE_UNROLL
   for (int c = 0; c < Columns; ++c)
     asm volatile("" : "+f"(d[c][0]), "+f"(d[c][1]), "+f"(d[c][2]), "+f"(d[c][3])::"memory");

@@ -7,15 +7,13 @@
 #include <cuda_fp16.h>
 
 #include "../ptx/prelude.cuh"
+#include "../types.hpp"
 
 namespace strobe {
 inline namespace STROBE_ABI {
 namespace tile {
 
-template <class A, class B>
-inline constexpr bool is_same = false;
-template <class A>
-inline constexpr bool is_same<A, A> = true;
+using detail::is_same;
 
 /// x: the low half, y: the high half. Any thread.
 template <class T>

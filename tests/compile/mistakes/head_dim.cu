@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The head dimension of a model in place of a compiled width.
+// error: Attention: HeadDim, a compiled width, is 32, 64, 96, 128, 192 or 256; the field head_dim
+#include "call.hpp"
+
+#if defined(STROBE_TEST_RIGHT)
+constexpr int width = 96;
+#else
+constexpr int width = 80;
+#endif
+
+using A = strobe::Attention<__half, width>;
+strobe::Status attend(const A& a) { return call(a); }
