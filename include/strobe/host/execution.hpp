@@ -36,6 +36,39 @@ enum class Asynchrony {
   mixed,  // either, per copy, from the seed
 };
 
+// What a kernel did that others may wait for, as it was carried out: for teaching and for pictures.
+// `at` and `value` by kind; offsets are bytes from the start of the block's dynamic shared memory.
+struct TraceEvent {
+  enum class Kind {
+    // a thread, at an mbarrier (at: its offset)
+    mbarrier_arrive,    // value: bytes that the arrival announces
+    mbarrier_wait,      // is about to wait; value: the parity
+    mbarrier_pass,      // need not wait, or has waited; value: the parity
+    mbarrier_complete,  // a phase has ended; value: phases so far. thread: kNoThread
+    // a warp, at a barrier of the block (at: its id); thread: its first lane
+    barrier_arrive,
+    barrier_complete,  // thread: kNoThread
+    barrier_pass,
+    // TMA loads (at: destination, value: bytes)
+    tile_load,
+    tile_land,  // thread: kNoThread
+    // wgmma, a warp's part of it; thread: its first lane
+    wgmma,         // at: operand B's first byte, value: columns
+    wgmma_commit,  // at: the group's number
+    wgmma_wait,    // is over; at: groups that are complete
+  };
+  static constexpr uint32_t kNoThread = 0xffffffffu;
+
+  Kind kind;
+  uint64_t block;   // linear, in the grid
+  uint32_t thread;  // linear, in the block
+  uint32_t at;
+  uint32_t value;
+};
+
+// Called on the stack of the thread in question; it must not throw.
+using TraceSink = void (*)(void* context, const TraceEvent& event);
+
 // True in a program with a file compiled with -fsanitize=thread.
 bool plain_accesses_are_seen();
 
@@ -56,6 +89,9 @@ struct Options {
   // race-checked against each other.
   int os_threads = 1;
   size_t stack_bytes = 128 << 10;  // of each CUDA thread; a guard page lies below
+  // Told of each TraceEvent, where it is not null; by several OS threads at once if there are any.
+  TraceSink trace = nullptr;
+  void* trace_context = nullptr;
 };
 
 // The defaults, changed by the environment: STROBE_HOST_ORDER (in_order, reverse, random),
