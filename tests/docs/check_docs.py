@@ -74,7 +74,7 @@ def source_of(root, name):
         raise ValueError(f"there is no file {path}")
     text = (root / path).read_text()
     if not part:
-        return text.rstrip("\n")
+        return "\n".join(line for line in text.rstrip("\n").split("\n") if not MARK.match(line))
     found = parts(text)
     if part not in found:
         raise ValueError(f"{path} has no part [docs: {part}]")
