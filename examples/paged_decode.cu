@@ -69,7 +69,8 @@ int main() {
   example::require(strobe::current_device(&device));
   const Decode a = describe(cache, batch, q_heads, q.data(), o.data());
 
-  // Sized by the bounds, so for the largest batch and the longest cache an engine will ever have.
+  // For these bounds. With several, the largest answer: a smaller batch may want more, because its
+  // keys are cut into more parts.
   const size_t bytes = strobe::decode_workspace_bytes<Decode>(a.bounds, device);
   const example::Array<unsigned char> scratch(bytes);  // cudaMalloc
   const strobe::Workspace workspace{bytes > 0 ? scratch.data() : nullptr, bytes};
