@@ -3,6 +3,7 @@
 
   check_docs.py                       code blocks, links and marks; exit status 1 with a line for each fault
   check_docs.py --write               brings the code blocks up to date instead of complaining
+  check_docs.py --outputs DIR         runs the programs in DIR whose output the pages show, and compares
   check_docs.py --run PAGE --work DIR runs the page's command blocks, in order, in a folder that looks like
                                       the checkout
 
@@ -11,7 +12,8 @@ A block of C++ or CMake names its source behind the language, a whole file or a 
   ```cpp examples/paged_decode.cu:step
 
 where the part is what lies between the lines `// [docs: step]` and `// [docs: end]` (`#` in CMake). A block
-whose first line is ```sh run is a command block: --run gives it to `bash -eu`. README.md's one block is
+whose first line is ```sh run is a command block: --run gives it to `bash -eu`. A block that begins with
+```text PROGRAM shows lines of its output, in order; those between lines `..` may be left out. README.md's one block is
 tests/compile/check_readme.sh's affair.
 """
 
@@ -176,10 +178,37 @@ def run_commands(root, page, work):
         sys.exit(f"{page} has no command block")
 
 
+def check_outputs(root, folder):
+    faults = []
+    for page in pages(root):
+        text = page.read_text()
+        lines = text.split("\n")
+        for begin, end, language, rest in blocks(text):
+            if language != "text" or not rest:
+                continue
+            program = folder / rest
+            if not program.is_file():
+                faults.append(f"{page.relative_to(root)}:{begin + 1}: there is no program {rest}")
+                continue
+            output = iter(subprocess.run([program.resolve()], capture_output=True, text=True).stdout.split("\n"))
+            anywhere = True  # where the next line may be
+            for number, line in enumerate(lines[begin + 1 : end], begin + 2):
+                if line == "..":
+                    anywhere = True
+                    continue
+                found = line in output if anywhere else line == next(output, None)
+                anywhere = False
+                if not found:
+                    faults.append(f"{page.relative_to(root)}:{number}: {rest} does not say this (here)")
+                    break
+    return faults
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--outputs", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--run", metavar="PAGE")
     parser.add_argument("--work", type=pathlib.Path)
     options = parser.parse_args()
@@ -188,7 +217,10 @@ def main():
             parser.error("--run needs --work")
         run_commands(options.root, options.run, options.work)
         return
-    faults = check_blocks(options.root, options.write) + check_links(options.root)
+    if options.outputs:
+        faults = check_outputs(options.root, options.outputs)
+    else:
+        faults = check_blocks(options.root, options.write) + check_links(options.root)
     for fault in faults:
         print(fault)
     sys.exit(1 if faults else 0)

@@ -70,6 +70,16 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(check_docs.check_links(self.root), ["docs/a.md:2: b.md is not there",
                                                              "docs/a.md:3: docs/a.md has no #two"])
 
+    def test_outputs(self):
+        program = self.root / "says"
+        program.write_text("#!/bin/sh\nprintf 'one\\ntwo\\nthree\\nfour\\n'\n")
+        program.chmod(0o755)
+        for text, faults in (("two\nthree", 0), ("one\n..\nfour", 0), ("two\nfour", 1), ("three\n..\ntwo", 1), ("five", 1)):
+            self.page(f"```text says\n{text}\n```\n")
+            self.assertEqual(len(check_docs.check_outputs(self.root, self.root)), faults, text)
+        self.page("```text says_not\none\n```\n")
+        self.assertEqual(check_docs.check_outputs(self.root, self.root), ["docs/a.md:1: there is no program says_not"])
+
     def test_commands(self):
         self.page("```sh\nfalse\n```\n```sh run\ntest -e docs/a.md\nmkdir -p build/x\n```\n")
         work = self.root / "build/work"
