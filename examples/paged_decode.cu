@@ -12,8 +12,8 @@
 // [docs: instance]
 #include <strobe/decode.cuh>
 
-// Every query head has 128 elements, and 4 of them share a KV head; the numbers of heads are only
-// known to the call. One new token sees all keys, so no mask is needed.
+// Rows of 128 elements, a cache in pages. How many heads there are, and how many of them share a KV
+// head, the call says. One new token sees all keys, so no mask is needed.
 constexpr int dim = 128;
 using Decode = strobe::Attention<__half, dim, strobe::Full, strobe::Paged<__half>>;
 // [docs: end]
