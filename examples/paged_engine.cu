@@ -85,6 +85,7 @@ void step(const Layer& layer, const strobe::Bounds& bounds, int64_t table_stride
   a.kv.table_stride = table_stride;
   a.kv.page_size = page_size;
 
+  // [docs: append]
   strobe::Append<T, strobe::Paged<T>> rows;
   rows.k = strobe::token_major<const T>(layer.k.data(), 0, kv_heads, dim);
   rows.v = strobe::token_major<const T>(layer.v.data(), 0, kv_heads, dim);
@@ -98,6 +99,7 @@ void step(const Layer& layer, const strobe::Bounds& bounds, int64_t table_stride
   example::require(strobe::append(rows, device, stream));
   example::require(decoding ? strobe::decode(a, device, workspace, stream)
                             : strobe::prefill(a, device, workspace, stream));
+  // [docs: end]
 }
 
 /// Runs `work` on a stream of its own, from a graph where there is one: captured at the first call.
@@ -109,6 +111,7 @@ class Replayed {
 #else
   void operator()() {
     if (graph_ == nullptr) {
+      // [docs: capture]
       cudaGraph_t captured;
       example::require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
       example::require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
@@ -116,6 +119,7 @@ class Replayed {
       example::require(cudaStreamEndCapture(stream_, &captured));
       example::require(cudaGraphInstantiate(&graph_, captured, 0));
       example::require(cudaGraphDestroy(captured));
+      // [docs: end]
     }
     example::require(cudaGraphLaunch(graph_, stream_));
     example::require(cudaStreamSynchronize(stream_));

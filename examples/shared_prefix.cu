@@ -59,6 +59,7 @@ int main() {
   after.bounds = {sequences, suffix, suffix, heads, kv_heads};
   example::require(strobe::prefill(after, device, none, nullptr));
 
+  // [docs: merge]
   strobe::Merge<float, __half> merge;
   merge.o = strobe::token_major<const float>(o.data(), suffix, heads, dim);
   merge.o_part = int64_t(part);
@@ -71,6 +72,7 @@ int main() {
   merge.heads = heads;
   merge.value_dim = dim;
   example::require(strobe::merge(merge, device, nullptr));
+  // [docs: end]
 
   // The same without the trick: every sequence with its own copy of the prefix.
   std::vector<__half> whole_k, whole_v;

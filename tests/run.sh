@@ -77,7 +77,7 @@ count() {
 }
 gpu_skipped=$(count gpu skipped)
 say "summary"
-for label in cpu sanitizer compile package python example gpu; do
+for label in cpu sanitizer compile package python docs example gpu; do
   printf '   %-10s %4d passed  %4d failed  %4d skipped\n' "$label" \
     "$(count "$label" passed)" "$(count "$label" failed)" "$(count "$label" skipped)"
 done

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Append: new K and V rows into a strided or paged cache, optionally with rotary embedding of K and
-// Q. Layer: host entry.
+/// @file
+/// Append: new K and V rows into a strided or paged cache, optionally with rotary embedding of K
+/// and Q. Layer: host entry.
 #pragma once
 
 #include "attention.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Attention: everything one call says, in one plain aggregate that prefill, decode, their checks
-// and their workspace size all take. Layer: noun, host and device, no kernels.
+/// @file
+/// Attention: everything one call says, in one plain aggregate that prefill, decode, their checks
+/// and their workspace size all take. Layer: noun, host and device, no kernels.
 #pragma once
 
 #include "detail/check_types.hpp"
@@ -20,8 +21,8 @@ inline namespace STROBE_ABI {
 /// ValueDim: compiled widths (32, 64, 96, 128, 192, 256); `head_dim` and `value_dim` are the real
 /// ones, any multiple of 8 up to them. Out: T or float.
 ///
-///   strobe::Attention<__half, 128, strobe::Causal> a;
-///   a.q = strobe::token_major(q, q_len, q_heads, 128);  ...
+///     strobe::Attention<__half, 128, strobe::Causal> a;
+///     a.q = strobe::token_major(q, q_len, q_heads, 128);  ...
 template <class T, int HeadDim, class Mask = Full, class Kv = Strided<T>, class Score = NoScore,
           int ValueDim = HeadDim, class Out = T, class Policy = DefaultPolicy>
 struct Attention {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Decode: attention of the last few tokens of a sequence over all its keys. Layer: host entry;
-// checks, chooses, launches.
+/// @file
+/// Decode: attention of the last few tokens of a sequence over all its keys. Layer: host entry;
+/// checks, chooses, launches.
 #pragma once
 
 #include <cmath>

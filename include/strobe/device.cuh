@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The two things a caller asks of the CUDA runtime before the first call: facts about the device,
-// and a cleared workspace header. Layer: host entry.
+/// @file
+/// The two things a caller asks of the CUDA runtime before the first call: facts about the device,
+/// and a cleared workspace header. Layer: host entry.
 #pragma once
 
 #include <cstring>

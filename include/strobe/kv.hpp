@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
-// KV sources: where the K and V rows of a sequence live. Layer: noun, host and device, no kernels.
-//
-// A source has `using value_type` and is bound once per thread block to one KV head of one
-// sequence:
-//
-//   Bound bind(const Sequence& sequence, int kv_head) const;
-//   int Bound::page(int i) const;                           // of key i, 0 <= i < kv_len
-//   const value_type* Bound::k_row(int i, int page) const;  // row of key i, aligned to 16 bytes
-//   const value_type* Bound::v_row(int i, int page) const;
-//   uint64_t Bound::k_stride_bytes, v_stride_bytes;         // from a key's row to the next one's,
-//   int Bound::run() const;    // in runs of that many keys, a power of two, counted from key 0
-//
-// `static constexpr bool has_pages` says whether page() means anything. Inside a run, addresses of
-// keys from kv_len on may be worked out too; they are not read. On the host, `Status check(const
-// Bounds&, const Lengths&, bool written) const` looks at its pointers and strides; `written`: by
-// append, so that no two rows may share an address.
-//
-// K and V are independent: own base, own strides; V may be a view of K.
+/// @file
+/// KV sources: where the K and V rows of a sequence live. Layer: noun, host and device, no kernels.
+///
+/// A source has `using value_type` and is bound once per thread block to one KV head of one
+/// sequence:
+///
+///     Bound bind(const Sequence& sequence, int kv_head) const;
+///     int Bound::page(int i) const;                           // of key i, 0 <= i < kv_len
+///     const value_type* Bound::k_row(int i, int page) const;  // of key i, aligned to 16 bytes
+///     const value_type* Bound::v_row(int i, int page) const;
+///     uint64_t Bound::k_stride_bytes, v_stride_bytes;         // from a row to the next in a run
+///     int Bound::run() const;                                 // keys a run, a power of two
+///
+/// Runs are counted from key 0. `static constexpr bool has_pages` says whether page() means
+/// anything. Inside a run, addresses of keys from kv_len on may be worked out too; they are not
+/// read. On the host, `Status check(const Bounds&, const Lengths&, bool written) const` looks at
+/// its pointers and strides; `written`: by append, so that no two rows may share an address.
+///
+/// K and V are independent: own base, own strides; V may be a view of K.
 #pragma once
 
 #include "types.hpp"

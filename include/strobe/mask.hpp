@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT
-// Masks: which keys a query sees. Layer: noun, host and device, no kernels; every kernel on every
-// architecture asks a mask the same three questions, so one small struct is all a user writes.
-//
-// A mask is a plain struct passed to the kernel by value. Once per thread block the kernel calls
-//
-//   Bound bind(const Block& block) const;
-//
-// (the place to hoist loads: pointers of this batch entry, this head, these rows) and then asks the
-// Bound, which must have the first and may have the others:
-//
-//   bool visible(int q, int k) const;   // does the query at position q see key k?
-//   Tile tile(Span keys) const;         // all of block.q against these keys; default: partial
-//   int next_key(int k) const;          // see below; default: k
-//
-// `visible` is asked only in partial tiles. `next_key` is a key >= k such that nothing in
-// [k, next_key(k)) is visible to any row of the block, so that holes cost nothing; it may lie past
-// the last key. All three are asked only with q in block.q and keys in [0, block.kv_len).
-//
-// Positions are in key coordinates (see Block): causal is k <= q for prefill and decode alike.
-// `tile` and `next_key` may be cautious (partial for full, k for a later key) and stay right;
-// check_mask (host/check_mask.hpp) proves them against `visible` by brute force. A mask may also
-// have `Status check(const Bounds&) const`, a host-side look at its own fields. Which queries see a
-// given key tile, backward's question, is the same `tile` asked of a Block bound to those query
-// rows. `visible` must not differ between the query heads that share a KV head unless the mask says
-// `static constexpr bool varies_by_head = true`; kernels that pack such heads into one block then
-// do not pack them.
+/// @file
+/// Masks: which keys a query sees. Layer: noun, host and device, no kernels; every kernel on every
+/// architecture asks a mask the same three questions, so one small struct is all a user writes.
+///
+/// A mask is a plain struct passed to the kernel by value. Once per thread block the kernel calls
+///
+///     Bound bind(const Block& block) const;
+///
+/// (the place to hoist loads: pointers of this batch entry, this head, these rows) and then asks
+/// the Bound, which must have the first and may have the others:
+///
+///     bool visible(int q, int k) const;   // does the query at position q see key k?
+///     Tile tile(Span keys) const;         // all of block.q against these keys; default: partial
+///     int next_key(int k) const;          // see below; default: k
+///
+/// `visible` is asked only in partial tiles. `next_key` is a key >= k such that nothing in
+/// [k, next_key(k)) is visible to any row of the block, so that holes cost nothing; it may lie past
+/// the last key. All three are asked only with q in block.q and keys in [0, block.kv_len).
+///
+/// Positions are in key coordinates (see Block): causal is k <= q for prefill and decode alike.
+/// `tile` and `next_key` may be cautious (partial for full, k for a later key) and stay right;
+/// check_mask (host/check_mask.hpp) proves them against `visible` by brute force. A mask may also
+/// have `Status check(const Bounds&) const`, a host-side look at its own fields. Which queries see
+/// a given key tile, backward's question, is the same `tile` asked of a Block bound to those query
+/// rows. `visible` must not differ between the query heads that share a KV head unless the mask
+/// says `static constexpr bool varies_by_head = true`; kernels that pack such heads into one block
+/// then do not pack them.
 #pragma once
 
 #include "types.hpp"
@@ -35,6 +36,7 @@
 namespace strobe {
 inline namespace STROBE_ABI {
 
+/// What a mask says of a key tile: no row sees any of it, some see some, all rows see all of it.
 enum class Tile { skip, partial, full };
 
 /// Every query sees every key.
@@ -208,8 +210,8 @@ struct Document {
 };
 
 /// Block-sparse attention: the keys are cut into blocks of `kv_block`, the query positions into
-/// rows of `q_block`, and row r of the list sees the key blocks columns[offsets[r]] ..
-/// columns[offsets[r + 1] - 1], strictly ascending (CSR, device memory). r = (batch * q_heads +
+/// rows of `q_block`, and row r of the list sees the key blocks `columns[offsets[r]]` to
+/// `columns[offsets[r + 1] - 1]`, strictly ascending (CSR, device memory). r = (batch * q_heads +
 /// q_head) * rows_per_head + position / q_block where `per_head`, else position / q_block for all.
 /// Positions below 0 see nothing.
 struct BlockList {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Merge: attention over all keys from attention over parts of them. Layer: host entry. For chunked
-// prefill, shared prefixes (attend the prefix once, merge with each suffix), context parallelism.
+/// @file
+/// Merge: attention over all keys from attention over parts of them. Layer: host entry. For chunked
+/// prefill, shared prefixes (attend the prefix once, merge with each suffix), context parallelism.
 #pragma once
 
 #include "detail/check.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Policy: tile sizes, how sums are reduced, how P is rounded. Layer: noun, host, constexpr, no
-// kernels. A policy is a type with constexpr functions; users replace it by their own, the tuning
-// benchmarks do just that. It is the last parameter of Attention, so that checks, workspace size
-// and launch can never disagree about it.
+/// @file
+/// Policy: tile sizes, how sums are reduced, how P is rounded. Layer: noun, host, constexpr, no
+/// kernels. A policy is a type with constexpr functions; users replace it by their own, the tuning
+/// benchmarks do just that. It is the last parameter of Attention, so that checks, workspace size
+/// and launch can never disagree about it.
 #pragma once
 
 #include "detail/integers.hpp"
@@ -55,6 +56,7 @@ enum class Precision {
              ///< second product's work
 };
 
+/// What Attention takes where nothing is said. Your own policy inherits it and replaces functions.
 struct DefaultPolicy {
   static constexpr Precision precision = Precision::standard;
   static constexpr Reduction reduction = Reduction::fast();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Prefill: attention of many query rows a sequence. Layer: host entry; checks, chooses the kernel,
-// launches it. On 9.0 that is kernel/prefill_sm90a.cuh where it is built and can do what is asked
-// for, everywhere else kernel/prefill_sm80.cuh.
+/// @file
+/// Prefill: attention of many query rows a sequence. Layer: host entry; checks, chooses the kernel,
+/// launches it. On 9.0 that is kernel/prefill_sm90a.cuh where it is built and can do what is asked
+/// for, everywhere else kernel/prefill_sm80.cuh.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Status: what every host entry returns. A code to branch on, the CUDA error behind it, and one
-// sentence that names the field at fault and its value. Layer: noun, host only. Allocates nothing,
-// throws nothing, prints nothing.
+/// @file
+/// Status: what every host entry returns. A code to branch on, the CUDA error behind it, and one
+/// sentence that names the field at fault and its value. Layer: noun, host only. Allocates nothing,
+/// throws nothing, prints nothing.
 #pragma once
 
 #include <driver_types.h>
@@ -14,6 +15,7 @@
 namespace strobe {
 inline namespace STROBE_ABI {
 
+/// What became of a call.
 enum class Code {
   ok,
   invalid,        ///< the call is wrong: a field has a value that no kernel could accept

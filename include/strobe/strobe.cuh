@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Everything. For trying out; programs include what they call.
+/// @file
+/// Everything. For trying out; programs include what they call.
 #pragma once
 
 #include "append.cuh"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What a caller hands over: views of tensors, upper bounds and device-side lengths, the device, the
-// workspace. Layer: noun, host and device, no kernels. Plain aggregates with defaults, the same in
-// .cpp and .cu files.
-//
-// Words (the whole library uses just these): q_len, kv_len: tokens of one sequence; q_heads,
-// kv_heads; head_dim: width of Q and K rows; value_dim: width of V and O rows; strides are in
-// elements, never bytes, unless a name ends in _bytes.
+/// @file
+/// What a caller hands over: views of tensors, upper bounds and device-side lengths, the device,
+/// the workspace. Layer: noun, host and device, no kernels. Plain aggregates with defaults, the
+/// same in .cpp and .cu files.
+///
+/// Words (the whole library uses just these): q_len, kv_len: tokens of one sequence; q_heads,
+/// kv_heads; head_dim: width of Q and K rows; value_dim: width of V and O rows; strides are in
+/// elements, never bytes, unless a name ends in _bytes.
 #pragma once
 
 #include "detail/integers.hpp"
@@ -159,6 +160,7 @@ struct Workspace {
   void* data = nullptr;
   size_t bytes = 0;
 };
+/// Of a Workspace: its counters.
 inline constexpr size_t workspace_header_bytes = 65536;
 
 namespace detail {

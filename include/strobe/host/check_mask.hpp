@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
-// check_mask: proves a mask's `tile` and `next_key` against its `visible` by brute force. Layer:
-// host tool for tests, yours and the library's; plain g++, no GPU, no CUDA runtime.
-//
-//   struct Odd {  // every query sees the odd keys up to itself
-//     struct Bound {
-//       strobe::Span q;
-//       bool visible(int q, int k) const { return k <= q && k % 2 == 1; }
-//       int next_key(int k) const { return k > q.end - 1 ? strobe::unlimited : k; }
-//     };
-//     Bound bind(const strobe::Block& block) const { return {block.q}; }
-//   };
-//   const strobe::MaskReport report = strobe::check_mask_shapes(Odd{});
-//   if (!report.ok()) std::puts(report.mistake.c_str());
-//
-// A wrong mask is otherwise wrong silently, and only at some tile sizes. A mask that reads memory
-// (documents, block lists) is given pointers to host memory here.
+/// @file
+/// check_mask: proves a mask's `tile` and `next_key` against its `visible` by brute force. Layer:
+/// host tool for tests, yours and the library's; plain g++, no GPU, no CUDA runtime.
+///
+///     struct Odd {  // every query sees the odd keys up to itself
+///       struct Bound {
+///         strobe::Span q;
+///         bool visible(int q, int k) const { return k <= q && k % 2 == 1; }
+///         int next_key(int k) const { return k > q.end - 1 ? strobe::unlimited : k; }
+///       };
+///       Bound bind(const strobe::Block& block) const { return {block.q}; }
+///     };
+///     const strobe::MaskReport report = strobe::check_mask_shapes(Odd{});
+///     if (!report.ok()) std::puts(report.mistake.c_str());
+///
+/// A wrong mask is otherwise wrong silently, and only at some tile sizes. A mask that reads memory
+/// (documents, block lists) is given pointers to host memory here.
 #pragma once
 
 #include <cstdint>

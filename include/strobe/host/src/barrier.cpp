@@ -85,13 +85,19 @@ void arrive(const Arrival& a, int predicate) {
     barrier.predicates += static_cast<int>(self.exchange->value[lane]);
     if (engine->races.enabled) engine->races.release(warp->lanes[lane], barrier.clock);
   }
+  const uint32_t first_thread = warp->lanes[0].linear;
+  engine->trace(TraceEvent::Kind::barrier_arrive, *self.block, first_thread, a.id, 0);
   const bool last = ++barrier.count == a.expected;
-  if (last) complete(barrier, *self.block);
+  if (last) {
+    complete(barrier, *self.block);
+    engine->trace(TraceEvent::Kind::barrier_complete, *self.block, TraceEvent::kNoThread, a.id, 0);
+  }
   if (last || !a.wait) {
     release_lanes(*warp, lanes);
   } else {
     engine->wait(self);
   }
+  if (a.wait) engine->trace(TraceEvent::Kind::barrier_pass, *self.block, first_thread, a.id, 0);
 }
 
 }  // namespace

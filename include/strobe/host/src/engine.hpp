@@ -148,6 +148,11 @@ class Engine {
   void note_progress() { progress_ = true; }
   [[noreturn]] void fail(const char* text);
   [[noreturn]] void fail(const Message& message) { fail(message.text); }
+  void trace(TraceEvent::Kind kind, const Block& block, uint32_t thread, uint32_t at,
+             uint32_t value) const {
+    if (options.trace != nullptr)
+      options.trace(options.trace_context, {kind, block.linear, thread, at, value});
+  }
   // memory.cpp: a load or store by plain code, told by the compiler's instrumentation.
   void plain_access(const void* pointer, size_t bytes, bool write, Site site);
   // Whether an asynchronous operation takes place at its issue already.

@@ -29,9 +29,11 @@ bool intact(const Fiber& self, const MemoryBarrier& barrier) {
   return std::memcmp(self.shared + barrier.offset, &kWord, sizeof kWord) == 0;
 }
 
-void end_phase_if_complete(MemoryBarrier& barrier) {
+void end_phase_if_complete(const Block& block, MemoryBarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   ++barrier.phase;
+  engine->trace(TraceEvent::Kind::mbarrier_complete, block, TraceEvent::kNoThread, barrier.offset,
+                barrier.phase);
   barrier.pending = barrier.arrivals;
   engine->races.complete(barrier.arriving, AsyncUnit::tile_load, barrier.number, barrier.phase);
   std::swap(barrier.completed, barrier.arriving);
@@ -61,7 +63,8 @@ void arrive(uint32_t address, uint32_t bytes, const char* name, Site site) {
   }
   if (engine->races.enabled) engine->races.release(self, barrier.arriving);
   --barrier.pending;
-  end_phase_if_complete(barrier);
+  engine->trace(TraceEvent::Kind::mbarrier_arrive, *self.block, self.linear, barrier.offset, bytes);
+  end_phase_if_complete(*self.block, barrier);
 }
 
 }  // namespace
@@ -84,9 +87,9 @@ MemoryBarrier& find_barrier(const Fiber& self, uint32_t address, const char* nam
   return *barrier;
 }
 
-void complete_bytes(MemoryBarrier& barrier, uint32_t bytes) {
+void complete_bytes(const Block& block, MemoryBarrier& barrier, uint32_t bytes) {
   barrier.bytes -= bytes;
-  end_phase_if_complete(barrier);
+  end_phase_if_complete(block, barrier);
 }
 
 void mbarrier_init(uint32_t barrier_smem, uint32_t arrivals, Site site) {
@@ -134,15 +137,18 @@ void mbarrier_wait(uint32_t barrier_smem, uint32_t parity, Site site) {
   if (parity > 1) {
     engine->fail(format("mbarrier.try_wait at %s: parity %u", describe(site).text, parity));
   }
+  const uint32_t offset = barrier.offset;
+  engine->trace(TraceEvent::Kind::mbarrier_wait, *self.block, self.linear, offset, parity);
   if ((barrier.phase & 1) != parity) {
     if (engine->races.enabled) engine->races.acquire(self, barrier.completed);
-    return;
+  } else {
+    barrier.waiting.push_back(&self);
+    self.awaited = offset;
+    self.awaits = site;
+    engine->wait(self);
+    self.awaits = Site();
   }
-  barrier.waiting.push_back(&self);
-  self.awaited = barrier.offset;
-  self.awaits = site;
-  engine->wait(self);
-  self.awaits = Site();
+  engine->trace(TraceEvent::Kind::mbarrier_pass, *self.block, self.linear, offset, parity);
 }
 
 }  // namespace host

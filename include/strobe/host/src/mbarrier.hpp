@@ -33,8 +33,8 @@ struct MemoryBarrier {
 // of.
 MemoryBarrier& find_barrier(const Fiber& self, uint32_t address, const char* name, Site site);
 
-// `bytes` bytes of a copy have landed.
-void complete_bytes(MemoryBarrier& barrier, uint32_t bytes);
+// `bytes` bytes of a copy have landed, in the barrier's block.
+void complete_bytes(const Block& block, MemoryBarrier& barrier, uint32_t bytes);
 
 }  // namespace host
 }  // namespace STROBE_ABI

@@ -132,8 +132,9 @@ void check_global(const Fiber& self, const TileCopy& copy, bool write) {
 
 void land(Block& block, const TileCopy& load) {
   carry_out_load(block.shared, load);
+  engine->trace(TraceEvent::Kind::tile_land, block, TraceEvent::kNoThread, load.shared, load.bytes);
   for (MemoryBarrier& barrier : block.memory_barriers) {
-    if (barrier.offset == load.barrier) return complete_bytes(barrier, load.bytes);
+    if (barrier.offset == load.barrier) return complete_bytes(block, barrier, load.bytes);
   }
 }
 
@@ -195,6 +196,7 @@ void tma_load(uint32_t dst_smem, const void* map, const int* at, int rank, uint3
   engine->races.shared_access(
       {&self, true, false, site, AsyncUnit::tile_load, barrier.number, barrier.phase + 1},
       load.shared, load.bytes);
+  engine->trace(TraceEvent::Kind::tile_load, *self.block, self.linear, load.shared, load.bytes);
   if (engine->at_once()) return land(*self.block, load);
   std::memset(self.shared + load.shared, 0xff, load.bytes);  // NaN: too early a read shows
   self.block->loads.push_back(load);

@@ -246,6 +246,8 @@ void wgmma(Element type, float* d, int n, const uint32_t* a_registers, uint64_t 
   Accumulator& accumulator = products.accumulators[product.accumulator];
   accumulator.group = products.group;
   accumulator.site = site;
+  engine->trace(TraceEvent::Kind::wgmma, *lane0.block, lane0.linear,
+                decode(b_descriptor, rows_along_sum).start, columns);
   if (engine->at_once()) carry_out_pending(*warp, products.group + 1);
   release_lanes(*warp, kWholeWarp);
 }
@@ -257,6 +259,8 @@ void wgmma_commit(Site site) {
   Warp* warp = meet_warpgroup(step);
   if (warp == nullptr) return;
   ++warp->products.group;
+  engine->trace(TraceEvent::Kind::wgmma_commit, *warp->block, warp->lanes[0].linear,
+                warp->products.group, 0);
   release_lanes(*warp, kWholeWarp);
 }
 
@@ -279,6 +283,7 @@ void wgmma_wait(int newest, Site site) {
   for (uint32_t lane = 0; lane < 32; ++lane) {
     engine->races.complete(warp->lanes[lane], AsyncUnit::wgmma, warp->lanes[lane].warp, finished);
   }
+  engine->trace(TraceEvent::Kind::wgmma_wait, *warp->block, warp->lanes[0].linear, finished, 0);
   release_lanes(*warp, kWholeWarp);
 }
 
