@@ -17,7 +17,8 @@
 // Barriers (mbarriers in shared memory, one pair a stage): `full` is completed by the bytes of TMA,
 // `empty` by one arrival of each consumer warp, which has waited for its own products. What the
 // producer tells the consumers, which tile, and whether it is the last, travels in shared memory
-// before the same `full`.
+// before the same `full`; whichever lane has read it is the one that arrives at `empty`: lane 0 for
+// K and V, all of them for Q.
 #pragma once
 
 #include "../attention.hpp"
@@ -334,8 +335,8 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   };
   const auto release_k = [&] {
     if (lane == 0) ptx::mbarrier_arrive(shared.k_empty + 8 * k_cursor.stage);
-    if (lane == 0 && step.is(WorkStep::last))
-      ptx::mbarrier_arrive(shared.q_empty + 8 * q_cursor.stage);  // two conditions, no branch
+    // Every lane for itself, because each has read the work item.
+    if (step.is(WorkStep::last)) ptx::mbarrier_arrive(shared.q_empty + 8 * q_cursor.stage);
     k_cursor.next();
   };
   // The first product of a query tile: issued, not waited for.
@@ -522,7 +523,6 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
         release_v();
       }
       store();
-      __syncwarp();  // all lanes have read the work item before one of them arrives at `q_empty`
       ptx::wgmma_wait<0>(s[0]);
       if (step.is(WorkStep::end)) return;
     } else {
@@ -546,15 +546,15 @@ static __global__ void __launch_bounds__(PrefillSm90a<Attention, Size>::threads,
   STROBE_DYNAMIC_SHARED(shared_memory);
   if (threadIdx.x == 0) {
     const PrefillShared<C> shared(shared_memory);
-    const auto init = [](uint32_t full, uint32_t empty, int stages) {
+    const auto init = [](uint32_t full, uint32_t empty, int stages, int consumers) {
       for (int stage = 0; stage < stages; ++stage) {
         ptx::mbarrier_init(full + 8 * stage, 1);
-        ptx::mbarrier_init(empty + 8 * stage, 4 * C::consumers);
+        ptx::mbarrier_init(empty + 8 * stage, consumers);
       }
     };
-    init(shared.q_full, shared.q_empty, C::q_buffers);
-    init(shared.k_full, shared.k_empty, C::k_stages);
-    init(shared.v_full, shared.v_empty, C::v_stages);
+    init(shared.q_full, shared.q_empty, C::q_buffers, 128 * C::consumers);
+    init(shared.k_full, shared.k_empty, C::k_stages, 4 * C::consumers);
+    init(shared.v_full, shared.v_empty, C::v_stages, 4 * C::consumers);
     ptx::mbarrier_fence_init();
   }
   __syncthreads();
