@@ -291,9 +291,7 @@ template <class C, class Attention>
 STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
                                  unsigned char* shared_memory, int consumer) {
   using Score = detail::BoundOf<typename Attention::score_type>;
-  using Shortcut = typename detail::ShortcutOf<Score>::type;
-  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>,
-                 shortcuts = detail::ShortcutOf<Score>::exists;
+  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
 
   const Attention& a = params.attention;
   const PrefillShared<C> shared(shared_memory);
@@ -371,36 +369,27 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       const int r = warp_row + tile::lane_coordinates(lane).row + 8 * (row % 2);
       return detail::min_of(block.q.begin + r, block.q.end - 1);
     };
+    const auto tile_step = [&] { return TileStep{step.begin, step.is(WorkStep::partial), true}; };
+    const auto visible = [&](int row, int k) { return mask.visible(position(row), k); };
     const auto shape = [&] {
-      warp::shape_logits<C, scores>(
-          s, TileStep{step.begin, step.is(WorkStep::partial), true}, block.kv_len, params.scale,
-          lane, position, [&](int row, int k) { return mask.visible(position(row), k); },
-          [&](int) { return &score; });
+      warp::shape_logits<C, scores>(s, tile_step(), block.kv_len, params.scale, lane, position,
+                                    visible, [&](int) { return &score; });
     };
-    // A score's shortcut for this key tile, and up to which products m need not move with it.
-    Shortcut shortcut[2];
-    float most[2];
-    const auto prepare_shortcut = [&] {
-      if constexpr (shortcuts) {
-        const float scale = ptx::computed_here(params.scale);  // not kept from tile to tile
-        const Span keys{step.begin + tile::lane_coordinates(lane).column, step.begin + C::block_kv};
-        STROBE_UNROLL
-        for (int h = 0; h < 2; ++h) {
-          shortcut[h] = score.shortcut(position(h), keys, scale);
-          most[h] = step.is(WorkStep::partial)
-                        ? -1.f
-                        : shortcut[h].most(softmax.m_log2[0][h] + C::slack_log2);
-        }
-      }
-    };
+    // The score's shortcut, where it has one and it is good for all of the warp's logits of this
+    // key tile; those of hidden keys become -infinity, which a shortcut with a limit does not
+    // stand.
+    warp::ScoreShortcut<C, Score> shortcut;
     const auto takes_shortcut = [&] {
-      if constexpr (shortcuts) {
-        float limit = 0.f;
-        if constexpr (Shortcut::limited) limit = shortcut[0].limit();
-        return all_within<Shortcut::limited>(s[0], most, limit);
-      } else {
-        return false;
-      }
+      if constexpr (!shortcut.exists) return false;
+      if (shortcut.limited && step.is(WorkStep::partial)) return false;
+      if constexpr (!shortcut.limited)
+        warp::shape_logits<C, false>(s, tile_step(), block.kv_len, params.scale, lane, position,
+                                     visible, [&](int) { return &score; });
+      return shortcut.is_good_for(s[0]);
+    };
+    const auto prepare_shortcut = [&](float limit0_log2, float limit1_log2) {
+      shortcut.prepare(a.mask, score, block, tile_step(), params.scale, lane, position,
+                       {limit0_log2, limit1_log2});
     };
     // Of the accumulator tiles [first, end).
     const auto exponentiate = [&](int first, int end) {
@@ -408,13 +397,11 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       for (int n = first; n < end; ++n) softmax.exponentiate(s[0][n], 0, scale_log2);
     };
     const auto score_and_exponentiate = [&](int first, int end) {
-      if constexpr (shortcuts) {
-        STROBE_UNROLL
-        for (int n = first; n < end; ++n)
-          softmax.exponentiate(s[0][n], 0, [&](float product, int e, float more) {
-            return shortcut[e / 2](product, 8 * n + e % 2, more);
-          });
-      }
+      STROBE_UNROLL
+      for (int n = first; n < end; ++n)
+        softmax.exponentiate(s[0][n], 0, [&](float product, int e, float more) {
+          return shortcut.logit_log2(product, n, e, more);
+        });
     };
     const auto round_p = [&] {
       STROBE_UNROLL
@@ -455,15 +442,25 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     } else {
       // The first S is there.
       release_k();
-      shape();
-      float shrink[1][2];
-      softmax.raise(s, scale_log2, shrink);
-      exponentiate(0, C::key_tiles);
+      prepare_shortcut(1e30f, 1e30f);
+      float shrink[1][2], unit = scale_log2;
+      if (takes_shortcut()) {
+        unit = 1.f;
+        STROBE_UNROLL
+        for (int i = 0; i < 4 * C::key_tiles; ++i)
+          s[0][i / 4][i % 4] = shortcut.logit_log2(s[0][i / 4][i % 4], i / 4, i % 4, 0.f);
+      } else {
+        shape();
+      }
+      softmax.raise(s, unit, shrink);
+      STROBE_UNROLL
+      for (int n = 0; n < C::key_tiles; ++n) softmax.exponentiate(s[0][n], 0, unit);
       round_p();
       bool grew = false, over = false;
       while (!step.is(WorkStep::last)) {
         receive_step();
-        prepare_shortcut();
+        prepare_shortcut(softmax.m_log2[0][0] + C::slack_log2,
+                         softmax.m_log2[0][1] + C::slack_log2);
         take_turn();
         if (sees_no_more()) {
           over = true;

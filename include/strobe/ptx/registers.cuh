@@ -29,15 +29,6 @@ STROBE_DEVICE void fewer_registers() {
 #endif
 }
 
-// The same value, of which the compiler does not know that it never changes: what is computed from
-// it in a loop is then not computed before the loop and kept. Any thread.
-STROBE_DEVICE float computed_here(float x) {
-#if !STROBE_HOST_EXECUTION
-  asm volatile("" : "+f"(x));
-#endif
-  return x;
-}
-
 }  // namespace ptx
 }  // namespace STROBE_ABI
 }  // namespace strobe
