@@ -26,9 +26,12 @@ namespace {
 
 constexpr char default_score[] = "logit - p[0] * float(q - k)";  // ALiBi
 
-// What the host knows of the score: its fields, which both sides must lay out alike.
+// What the host knows of the score: its fields, which both sides must lay out alike, and that it is
+// one. What it computes comes later.
 struct JitScore {
   float p[4];
+  JitScore bind(const strobe::Block&) const;
+  float operator()(float logit, int q, int k) const;
 };
 using Attention = strobe::Attention<__half, 64, strobe::Causal, strobe::Strided<__half>, JitScore>;
 using Kernel = strobe::kernel::PrefillSm80<Attention>;
