@@ -10,6 +10,7 @@
   --quick          of the grids about a sixth of the cells, and fewer samples
   --hot            decode: one copy of K and V that stays in L2 where it fits
   --no-flex        without FlexAttention, whose compiler takes most of the time
+  --alone          each prefill call alone: the GPU idle before, its launch included (as some tables of others are timed)
   --flex-seconds N FlexAttention starts no further shape after so many seconds (240; quick: 90)
   --ceilings FILE  JSON of an earlier run, from which the matmul ceiling is taken where this run measures none
   --json FILE      writes all figures there
@@ -101,6 +102,20 @@ class Timer:
                 return self.graph_samples(calls, call, replays, False)
         time.sleep(self.pause_seconds)
         return self.single_samples(call, self.count(estimate, 300))
+
+    def alone_samples(self, call):
+        """Microseconds a call, ascending: each starts when the GPU is idle, and its launch counts."""
+        self.single_samples(call, 3)
+        samples = []
+        for _ in range(self.least_samples):
+            start, stop = self.event(), self.event()
+            self.torch.cuda.synchronize()
+            start.record()
+            call(0)
+            stop.record()
+            stop.synchronize()
+            samples.append(start.elapsed_time(stop) * 1e3)
+        return sorted(samples)
 
     def count(self, microseconds_each, most):
         return int(min(most, max(self.least_samples, self.seconds * 1e6 / microseconds_each)))
@@ -407,7 +422,7 @@ class Run:
             if s.kind == "prefill":
                 call = peer.prefill(s, *self.inputs.prefill(s))
                 self.require_finite(call(0))
-                samples = self.timer.warm_samples(call)
+                samples = (self.timer.alone_samples if self.options.alone else self.timer.warm_samples)(call)
                 tflops = flop(s) / percentile(samples, 0.5) * 1e-6
                 fraction = {"fraction": tflops / self.ceiling} if self.ceiling else {}
                 self.add(name, peer.name, samples, TFLOPS=tflops, **fraction)
@@ -497,7 +512,7 @@ def chosen_names(options):
 
 def main():
     parser = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, allow_abbrev=False)
-    for name in ("--help", "--quick", "--hot", "--no-flex", "--list"):
+    for name in ("--help", "--quick", "--hot", "--no-flex", "--alone", "--list"):
         parser.add_argument(name, action="store_true")
     for name in ("--grid", "--shape"):
         parser.add_argument(name, action="append", default=[])

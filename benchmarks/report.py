@@ -5,7 +5,8 @@
   report.py --strobe A.json [--strobe ..] --peers B.json [--peers ..]
       merge raw files into benchmarks/results/<date>-<gpu>.json, the later file wins; then as --from
   report.py --from RESULT.json [--reference FILE]
-      write docs/benchmarks.md and docs/images/benchmarks-*.svg
+      write docs/benchmarks.md and docs/images/benchmarks-*.svg; RESULT-peers-alone.json beside it, a merged
+      file of peers.py --alone, goes into the agreement with the reference
   report.py --compare OLD.json NEW.json [--tolerance 0.05] [--subset]
       exit 1 if a cell of strobe got slower or is gone; --subset: a quick run may have fewer cells
   report.py --check-links README.md [..]
@@ -63,8 +64,10 @@ def make_page(options):
     known = ROOT / f"benchmarks/reference/{read.gpu_slug(results.context['gpu'])}-peers.json"
     path = options.reference or (known if known.exists() else None)
     reference = path and read.read_stored(path, reference=True)
+    alone_path = source.with_name(f"{source.stem}-peers-alone.json")
+    alone = read.read_stored(alone_path) if alone_path.exists() else None
     pictures = [] if options.no_charts else charts.chart_list(results)
-    text = page.text(results, source, options.page, options.images, pictures, ROOT, reference, path)
+    text = page.text(results, source, options.page, options.images, pictures, ROOT, reference, path, alone, alone_path)
     draw.draw_all(pictures, options.images)
     options.page.parent.mkdir(parents=True, exist_ok=True)
     options.page.write_text(text, encoding="utf-8")

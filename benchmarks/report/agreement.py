@@ -36,18 +36,27 @@ def cells(results, reference, path):
     return sorted(found, key=lambda cell: (cell.case.order, cell.provider))
 
 
+def _distance(cell):
+    return max(cell.ratio, 1 / cell.ratio) - 1
+
+
+def rescued(found, again):
+    """How many cells are outside the tolerance in the first list and inside in the second."""
+    inside = {(cell.case.name, cell.provider) for cell in again if _distance(cell) <= TOLERANCE}
+    return sum(_distance(cell) > TOLERANCE and (cell.case.name, cell.provider) in inside for cell in found)
+
+
 def tables(found):
     """(one line a provider, the cells outside the tolerance)"""
-    distance = lambda cell: max(cell.ratio, 1 / cell.ratio) - 1
     lines = []
     providers = [p for p in (*PROVIDERS, FLOOR) if any(cell.provider == p for cell in found)]
     for name, some in (*((label(p), [cell for cell in found if cell.provider == p]) for p in providers), ("all", found)):
-        worst = max(some, key=distance)
+        worst = max(some, key=_distance)
         lines.append(
             [
                 name,
                 len(some),
-                sum(distance(cell) <= TOLERANCE for cell in some),
+                sum(_distance(cell) <= TOLERANCE for cell in some),
                 f"{geometric_mean(cell.ratio for cell in some):.3f}",
                 link(worst.case, f"{worst.ratio:.3f}"),
             ]
@@ -62,7 +71,7 @@ def tables(found):
             f"{cell.ratio:.3f}",
         ]
         for cell in found
-        if distance(cell) > TOLERANCE
+        if _distance(cell) > TOLERANCE
     ]
     within = f"within {100 * TOLERANCE:.0f} %"
     return (

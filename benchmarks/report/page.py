@@ -93,7 +93,7 @@ def _refused(results):
     return table(["<", "<reason", "<cells"], rows)
 
 
-def _agreement(results, reference, path, link):
+def _agreement(results, reference, path, link, alone, alone_link):
     if not reference:
         return "No reference was given for this page."
     found = agreement.cells(results, reference, path)
@@ -104,7 +104,16 @@ def _agreement(results, reference, path, link):
         f"Are the peers measured fairly? Their times here over those of a stored reference, [{path.name}]({link}): "
         f"{reference.source} Ratios are time here / time there, so above 1 is slower here.\n\n{by_provider}\n\n"
     )
-    return text + (f"Outside of {100 * agreement.TOLERANCE:.0f} %:\n\n{outside}" if outside else "None is outside.")
+    text += f"Outside of {100 * agreement.TOLERANCE:.0f} %:\n\n{outside}" if outside else "None is outside."
+    again = alone and agreement.cells(alone, reference, path)
+    if again:
+        text += (
+            "\n\nThe same peers with each call timed alone, the GPU idle before and the launch included "
+            f"([{pathlib.PurePath(alone_link).name}]({alone_link})); of the cells above that are outside, "
+            f"{agreement.rescued(found, again)} are within {100 * agreement.TOLERANCE:.0f} % this way:\n\n"
+            f"{agreement.tables(again)[0]}"
+        )
+    return text
 
 
 def _environment(results):
@@ -132,8 +141,9 @@ def _from_root(path, root):
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
-def text(results, source, page, images, charts, root, reference=None, reference_path=None):
-    """What belongs into the file `page`. source: the stored result's file; charts: those in the folder images."""
+def text(results, source, page, images, charts, root, reference=None, reference_path=None, alone=None, alone_path=None):
+    """What belongs into the file `page`. source: the stored result's file; charts: those in the folder images; alone: peers
+    timed by peers.py --alone."""
     relative = lambda path: pathlib.PurePath(os.path.relpath(path, page.parent)).as_posix()
     context = results.context
     picture = {chart.file: f"![{chart.alt}]({relative(images / chart.file)})\n" for chart in charts}
@@ -163,7 +173,9 @@ def text(results, source, page, images, charts, root, reference=None, reference_
         ceilings=ceilings(results) if results.grid("ceilings") else NOTHING,
         other=_other(results),
         refused=_refused(results),
-        agreement=_agreement(results, reference, reference_path, reference and relative(reference_path)),
+        agreement=_agreement(
+            results, reference, reference_path, reference and relative(reference_path), alone, alone and relative(alone_path)
+        ),
         again=again,
         **{
             f"chart_{name.replace('-', '_')}": picture.get(f"benchmarks-{name}.svg", "")

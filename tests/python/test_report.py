@@ -530,6 +530,33 @@ class Agreement(Files):
         self.assertIn("Outside of 5 %:", (self.folder / "page.md").read_text())
         self.assertEqual(links.broken(self.folder / "page.md"), [])
 
+    def test_cells_outside_that_are_inside_when_timed_alone(self):
+        results = self.results()
+        fa2, cudnn = (results.get(PREFILL, peer)["median_us"] for peer in ("fa2", "cudnn"))
+        path = self.reference(
+            [
+                {"name": PREFILL, "provider": "fa2", "median_us": fa2 * 1.2},
+                {"name": PREFILL, "provider": "cudnn", "median_us": cudnn * 1.2},
+            ]
+        )
+        reference = read.read_stored(path, reference=True)
+        stored = json.loads((self.folder / "stored.json").read_text())
+        for row in stored["rows"]:
+            if row["provider"] == "fa2":
+                row["median_us"] *= 1.19
+        alone = self.folder / "stored-peers-alone.json"
+        alone.write_text(json.dumps(stored))
+        first, again = (agreement.cells(some, reference, path) for some in (results, read.read_stored(alone)))
+        self.assertEqual(agreement.rescued(first, again), 1)
+        self.assertEqual(agreement.rescued(again, again), 0)
+        arguments = ["--from", self.folder / "stored.json", "--reference", path, "--page", self.folder / "page.md", "--no-charts"]
+        done = self.run_report(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("outside, 1 are within 5 % this way", (self.folder / "page.md").read_text())
+        alone.unlink()
+        self.run_report(*arguments)
+        self.assertNotIn("this way", (self.folder / "page.md").read_text())
+
     def test_another_gpu_is_an_error(self):
         path = self.reference([{"name": DECODE, "provider": "cudnn", "median_us": 1.0}], gpu="Other GPU")
         done = self.run_report("--from", self.stored(), "--reference", path, "--page", self.folder / "page.md", "--no-charts")
@@ -702,6 +729,7 @@ class Repository(unittest.TestCase):
         source, reference = ROOT / made[1], made[2] and ROOT / made[2]
         results = read.read_stored(source)
         shown = charts.chart_list(results) if "![" in text else []
+        alone = source.with_name(f"{source.stem}-peers-alone.json")
         again = page.text(
             results,
             source,
@@ -711,6 +739,8 @@ class Repository(unittest.TestCase):
             ROOT,
             reference and read.read_stored(reference, reference=True),
             reference,
+            read.read_stored(alone) if alone.exists() else None,
+            alone,
         )
         self.assertEqual(
             text, again, "docs/benchmarks.md was edited by hand, or report.py changed: run the command at its end again"
