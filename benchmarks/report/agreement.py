@@ -40,10 +40,11 @@ def _distance(cell):
     return max(cell.ratio, 1 / cell.ratio) - 1
 
 
-def rescued(found, again):
-    """How many cells are outside the tolerance in the first list and inside in the second."""
-    inside = {(cell.case.name, cell.provider) for cell in again if _distance(cell) <= TOLERANCE}
-    return sum(_distance(cell) > TOLERANCE and (cell.case.name, cell.provider) in inside for cell in found)
+def between(found, again):
+    """(cells in both lists, those whose reference lies between the two times, or within the tolerance of one)"""
+    ratios = {(cell.case.name, cell.provider): cell.ratio for cell in again}
+    both = [(cell.ratio, ratios[key]) for cell in found if (key := (cell.case.name, cell.provider)) in ratios]
+    return len(both), sum(min(pair) <= 1 + TOLERANCE and max(pair) >= 1 / (1 + TOLERANCE) for pair in both)
 
 
 def tables(found):

@@ -107,10 +107,11 @@ def _agreement(results, reference, path, link, alone, alone_link):
     text += f"Outside of {100 * agreement.TOLERANCE:.0f} %:\n\n{outside}" if outside else "None is outside."
     again = alone and agreement.cells(alone, reference, path)
     if again:
+        both, inside = agreement.between(found, again)
         text += (
-            "\n\nThe same peers with each call timed alone, the GPU idle before and the launch included "
-            f"([{pathlib.PurePath(alone_link).name}]({alone_link})); of the cells above that are outside, "
-            f"{agreement.rescued(found, again)} are within {100 * agreement.TOLERANCE:.0f} % this way:\n\n"
+            "\n\nHow much is the way of timing? The same peers, each call timed alone, the GPU idle before and the launch "
+            f"included ([{pathlib.PurePath(alone_link).name}]({alone_link})). In {inside} of the {both} cells timed both ways "
+            f"the reference lies between the two times or within {100 * agreement.TOLERANCE:.0f} % of one of them.\n\n"
             f"{agreement.tables(again)[0]}"
         )
     return text

@@ -530,7 +530,7 @@ class Agreement(Files):
         self.assertIn("Outside of 5 %:", (self.folder / "page.md").read_text())
         self.assertEqual(links.broken(self.folder / "page.md"), [])
 
-    def test_cells_outside_that_are_inside_when_timed_alone(self):
+    def test_reference_between_two_ways_of_timing(self):
         results = self.results()
         fa2, cudnn = (results.get(PREFILL, peer)["median_us"] for peer in ("fa2", "cudnn"))
         path = self.reference(
@@ -547,15 +547,15 @@ class Agreement(Files):
         alone = self.folder / "stored-peers-alone.json"
         alone.write_text(json.dumps(stored))
         first, again = (agreement.cells(some, reference, path) for some in (results, read.read_stored(alone)))
-        self.assertEqual(agreement.rescued(first, again), 1)
-        self.assertEqual(agreement.rescued(again, again), 0)
+        self.assertEqual(agreement.between(first, again), (2, 1))
+        self.assertEqual(agreement.between(first, first), (2, 0))
         arguments = ["--from", self.folder / "stored.json", "--reference", path, "--page", self.folder / "page.md", "--no-charts"]
         done = self.run_report(*arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("outside, 1 are within 5 % this way", (self.folder / "page.md").read_text())
+        self.assertIn("In 1 of the 2 cells timed both ways", (self.folder / "page.md").read_text())
         alone.unlink()
         self.run_report(*arguments)
-        self.assertNotIn("this way", (self.folder / "page.md").read_text())
+        self.assertNotIn("timed both ways", (self.folder / "page.md").read_text())
 
     def test_another_gpu_is_an_error(self):
         path = self.reference([{"name": DECODE, "provider": "cudnn", "median_us": 1.0}], gpu="Other GPU")
