@@ -334,7 +334,7 @@ STROBE_HOST_DEVICE constexpr bool varies_by_head(...) {
 // that lacks __device__ is then a warning, and what the kernel would do is anybody's guess.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
-#pragma nv_diag_error 20014
+#pragma nv_diag_error 20011, 20014
 #endif
 
 template <class Bound>

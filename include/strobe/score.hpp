@@ -69,6 +69,12 @@ struct ShortcutOf<Bound, decltype(void(declare<Bound>().shortcut(0, Span{}, 0.f)
   using type = typename Bound::Shortcut;
 };
 
+// To nvcc a call of a score that lacks __device__ is only a warning, and what the kernel would do
+// is anybody's guess.
+#if defined(__NVCC__)
+#pragma nv_diagnostic push
+#pragma nv_diag_error 20011, 20014
+#endif
 /// Scores a row, whole where the score takes rows (the last argument is an int to choose that).
 template <class Bound, int Size>
 STROBE_HOST_DEVICE auto score_row(const Bound& bound, LogitRow<Size>& row, int, int)
@@ -83,6 +89,9 @@ STROBE_HOST_DEVICE void score_row(const Bound& bound, LogitRow<Size>& row, int k
     row.logits[i] =
         bound(row.logits[i], row.q, min_of(row.k + LogitRow<Size>::offset(i), kv_len - 1));
 }
+#if defined(__NVCC__)
+#pragma nv_diagnostic pop
+#endif
 }  // namespace detail
 
 /// Softmax sees the logits as they are. The kernels know this type and fold the scale into the
