@@ -378,11 +378,12 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     // The score's shortcut, where it has one and it is good for all of the warp's logits of this
     // key tile; those of hidden keys become -infinity, which a shortcut with a limit does not
     // stand.
-    warp::ScoreShortcut<C, Score> shortcut;
+    using Shortcut = warp::ScoreShortcut<C, Score>;
+    Shortcut shortcut;
     const auto takes_shortcut = [&] {
-      if constexpr (!shortcut.exists) return false;
-      if (shortcut.limited && step.is(WorkStep::partial)) return false;
-      if constexpr (!shortcut.limited)
+      if constexpr (!Shortcut::exists) return false;
+      if (Shortcut::limited && step.is(WorkStep::partial)) return false;
+      if constexpr (!Shortcut::limited)
         warp::shape_logits<C, false>(s, tile_step(), block.kv_len, params.scale, lane, position,
                                      visible, [&](int) { return &score; });
       return shortcut.is_good_for(s[0]);
