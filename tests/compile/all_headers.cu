@@ -49,6 +49,9 @@ using namespace strobe;  // and nothing of the toolkit gets ambiguous
 #endif
 strobe::Status STROBE_TEST_UNIT(const strobe::Attention<__half, 64, strobe::Causal>& attention,
                                 const strobe::Device& device, const strobe::Workspace& workspace) {
+#if defined(STROBE_TEST_DECODE)
+  if (attention.bounds.q_len == 1) return strobe::decode(attention, device, workspace, nullptr);
+#endif
   return strobe::prefill(attention, device, workspace, nullptr);
 }
 
