@@ -12,8 +12,7 @@
 
 #include "support/array.hpp"
 
-// ---- what a header for C would hold
-// ---------------------------------------------------------------
+// ---- what a header for C would hold ----
 
 extern "C" {
 
@@ -36,8 +35,7 @@ int attend(const struct attend_call* call, void* stream, char* message, size_t m
 
 }  // extern "C"
 
-// ---- what the object holds
-// ------------------------------------------------------------------------
+// ---- what the object holds ----
 
 namespace {
 
@@ -94,8 +92,7 @@ extern "C" int attend(const attend_call* call, void* stream, char* message, size
   return answer(int(strobe::Code::unsupported), text.c_str(), message, message_bytes);
 }
 
-// ---- a caller
-// -------------------------------------------------------------------------------------
+// ---- a caller ----
 
 namespace {
 

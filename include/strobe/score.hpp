@@ -4,10 +4,11 @@
 //
 // A score is a plain struct passed by value and bound once per thread block, like a mask:
 //
-//   Bound bind(const Block& block) const;                      // hoist loads, e.g. this head's
-//   slope float Bound::operator()(float logit, int q, int k) const;  // logit = scale * (q . k) in
-//   natural
-//                                                              // units; returns another
+//   Bound bind(const Block& block) const;
+//   float Bound::operator()(float logit, int q, int k) const;
+//
+// `bind` is the place to hoist loads, such as this head's slope. logit is scale * (q . k) in
+// natural units, and what is returned another.
 //
 // q and k are positions in key coordinates (see Block); the kernel calls it only with q in block.q
 // and 0 <= k < block.kv_len, for every element of every visited tile, also for some that the mask
@@ -22,17 +23,20 @@
 //
 //   Shortcut Bound::shortcut(int q, Span keys, float scale) const;
 //
-// for a row and keys of which it sees all: a few operations without a branch, which may then run
-// beside the exponentials. Shortcut is a type of the score's own with
+// for a row and keys among which are all that it sees: a few operations without a branch, which may
+// then run beside the exponentials. Shortcut is a type of the score's own with
 //
 //   float operator()(float product, int i, float more) const;
-//                                   // log2_e * (logit of key keys.begin + i) + more, product = q .
-//                                   k
 //   float most(float log2_logit) const;
-//                                   // products up to this one make no log2_e * logit larger than
-//                                   // log2_logit; negative where there is no such, or no shortcut
-//   static constexpr bool limited;  // whether the shortcut is only good where no product of the
-//   float limit() const;            // keys is below -limit(); most() says the same of its largest
+//   static constexpr bool limited;
+//   float limit() const;  // where limited
+//
+// operator() returns log2_e * (logit of key keys.begin + i) + more, where product = q . k. Up to
+// most(x) no product makes log2_e * logit larger than x; it is negative where there is no such
+// product, or no shortcut for these keys. A limited one is asked for keys that are all seen, and
+// only holds where no product is below -limit(), which is the same for all rows of a block, nor
+// above it, which most() has to say. Of one without a limit the products of hidden keys are
+// -infinity, and so has to be what it returns.
 #pragma once
 
 #include "ptx/score_math.hpp"
