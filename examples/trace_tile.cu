@@ -18,7 +18,7 @@ namespace {
 
 using Attention = strobe::Attention<__half, 128>;
 using C = strobe::kernel::PrefillSm90a<Attention>;
-using Control = strobe::kernel::PrefillControl<C::q_buffers, C::k_stages, C::v_stages>;
+using Control = strobe::kernel::PrefillControl<C>;
 using strobe::host::TraceEvent;
 using Kind = TraceEvent::Kind;
 

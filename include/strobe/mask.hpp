@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file
 /// Masks: which keys a query sees. Layer: noun, host and device, no kernels; every kernel on every
-/// architecture asks a mask the same three questions, so one small struct is all a user writes.
+/// architecture asks a mask the same few questions, so one small struct is all a user writes.
 ///
 /// A mask is a plain struct passed to the kernel by value. Once per thread block the kernel calls
 ///
@@ -13,19 +13,22 @@
 ///     bool visible(int q, int k) const;   // does the query at position q see key k?
 ///     Tile tile(Span keys) const;         // all of block.q against these keys; default: partial
 ///     int next_key(int k) const;          // see below; default: k
+///     Span keys_of(int q) const;          // the keys that q sees, if they are one span always
 ///
 /// `visible` is asked only in partial tiles. `next_key` is a key >= k such that nothing in
 /// [k, next_key(k)) is visible to any row of the block, so that holes cost nothing; it may lie past
-/// the last key. All three are asked only with q in block.q and keys in [0, block.kv_len).
+/// the last key. Where there is a `keys_of`, partial tiles ask for it once a row instead of for
+/// `visible` once an element; it may begin before the first key and end past the last one. All are
+/// asked only with q in block.q and keys in [0, block.kv_len).
 ///
 /// Positions are in key coordinates (see Block): causal is k <= q for prefill and decode alike.
 /// `tile` and `next_key` may be cautious (partial for full, k for a later key) and stay right;
-/// check_mask (host/check_mask.hpp) proves them against `visible` by brute force. A mask may also
-/// have `Status check(const Bounds&) const`, a host-side look at its own fields. Which queries see
-/// a given key tile, backward's question, is the same `tile` asked of a Block bound to those query
-/// rows. `visible` must not differ between the query heads that share a KV head unless the mask
-/// says `static constexpr bool varies_by_head = true`; kernels that pack such heads into one block
-/// then do not pack them.
+/// check_mask (host/check_mask.hpp) proves all of them against `visible` by brute force. A mask may
+/// also have `Status check(const Bounds&) const`, a host-side look at its own fields. Which queries
+/// see a given key tile, backward's question, is the same `tile` asked of a Block bound to those
+/// query rows. `visible` must not differ between the query heads that share a KV head unless the
+/// mask says `static constexpr bool varies_by_head = true`; kernels that pack such heads into one
+/// block then do not pack them.
 #pragma once
 
 #include "types.hpp"
@@ -39,17 +42,18 @@ inline namespace STROBE_ABI {
 /// What a mask says of a key tile: no row sees any of it, some see some, all rows see all of it.
 enum class Tile { skip, partial, full };
 
+/// No bound on one side of a Window.
+inline constexpr int unlimited = 0x7fffffff;
+
 /// Every query sees every key.
 struct Full {
   struct Bound {
     STROBE_HOST_DEVICE bool visible(int, int) const { return true; }
     STROBE_HOST_DEVICE Tile tile(Span) const { return Tile::full; }
+    STROBE_HOST_DEVICE Span keys_of(int) const { return {0, unlimited}; }
   };
   STROBE_HOST_DEVICE Bound bind(const Block&) const { return {}; }
 };
-
-/// No bound on one side of a Window.
-inline constexpr int unlimited = 0x7fffffff;
 
 /// Query q sees keys q - left .. q + right, both inclusive: {3, 0} sees four keys, {0, 0} only its
 /// own. Aligned bottom-right: the last query stands at the last key. `unlimited` opens a side; a
@@ -76,7 +80,14 @@ struct Window {
     }
     STROBE_HOST_DEVICE int next_key(int k) const {
       if (k - (q.end - 1) > right) return unlimited;
-      return left == unlimited ? k : detail::max_of(k, detail::saturating_add(q.begin, -left));
+      return detail::max_of(k, first_of(q.begin));
+    }
+    STROBE_HOST_DEVICE Span keys_of(int position) const {
+      const int most = unlimited - 1 - detail::max_of(position, 0);  // what does not overflow
+      return {first_of(position), position + detail::min_of(right, most) + 1};
+    }
+    STROBE_HOST_DEVICE int first_of(int position) const {
+      return position - detail::min_of(left, 1 << 30);  // position > -2^30
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const { return {left, right, block.q}; }
@@ -105,6 +116,7 @@ struct Causal {
       return keys.end - 1 <= q.begin ? Tile::full : Tile::partial;
     }
     STROBE_HOST_DEVICE int next_key(int k) const { return k > q.end - 1 ? unlimited : k; }
+    STROBE_HOST_DEVICE Span keys_of(int position) const { return {0, position + 1}; }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const { return {block.q}; }
 };
@@ -321,6 +333,19 @@ template <class Bound>
 STROBE_HOST_DEVICE constexpr bool has_next_key(...) {
   return false;
 }
+// Of what is not a function but a template, too (Both's), of which no address can be taken.
+template <class Bound>
+STROBE_HOST_DEVICE constexpr auto has_keys_of(int) -> decltype(&Bound::keys_of, true) {
+  return true;
+}
+template <class Bound>
+STROBE_HOST_DEVICE constexpr auto has_keys_of(long) -> decltype(declare<Bound>().keys_of(0), true) {
+  return true;
+}
+template <class Bound>
+STROBE_HOST_DEVICE constexpr bool has_keys_of(...) {
+  return false;
+}
 template <class Mask>
 STROBE_HOST_DEVICE constexpr auto varies_by_head(int) -> decltype(Mask::varies_by_head) {
   return Mask::varies_by_head;
@@ -380,6 +405,14 @@ struct Both {
     STROBE_HOST_DEVICE int next_key(int k) const {
       const int after_first = detail::mask_next_key(first, k);
       return after_first >= kv_len ? after_first : detail::mask_next_key(second, after_first);
+    }
+    /// Where both have it.
+    template <class A = detail::BoundOf<First>, class B = detail::BoundOf<Second>>
+    STROBE_HOST_DEVICE auto keys_of(int q) const
+        -> decltype(detail::declare<const A&>().keys_of(q),
+                    detail::declare<const B&>().keys_of(q)) {
+      const Span a = first.keys_of(q), b = second.keys_of(q);
+      return {detail::max_of(a.begin, b.begin), detail::min_of(a.end, b.end)};
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const {

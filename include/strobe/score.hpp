@@ -21,22 +21,24 @@
 // one. Logits of keys that are hidden or do not exist are 0 there, and what becomes of them is
 // dropped. And it may have
 //
-//   Shortcut Bound::shortcut(int q, Span keys, float scale) const;
+//   bool Bound::ramp(Span q, Span keys, float* per_key) const;
 //
-// for a row and keys among which are all that it sees: a few operations without a branch, which may
-// then run beside the exponentials. Shortcut is a type of the score's own with
+// Whether all that it does to the logits of these queries and keys is to add a number of each
+// query's own and *per_key more for each key than for the key before: ramps cost little on Hopper,
+// where tensor cores add them. And a score that depends on the logit alone may have
 //
-//   float operator()(float product, int i, float more) const;
+//   Shortcut Bound::shortcut(float scale) const;
+//
+// a few operations without a branch, good for some logits only, which may then run beside the
+// exponentials. Shortcut is a type of the score's own with
+//
+//   float operator()(float product, float more) const;
 //   float most(float log2_logit) const;
-//   static constexpr bool limited;
-//   float limit() const;  // where limited
+//   float limit() const;
 //
-// operator() returns log2_e * (logit of key keys.begin + i) + more, where product = q . k. Up to
-// most(x) no product makes log2_e * logit larger than x; it is negative where there is no such
-// product, or no shortcut for these keys. A limited one is asked for keys that are all seen, and
-// only holds where no product is below -limit(), which is the same for all rows of a block, nor
-// above it, which most() has to say. Of one without a limit the products of hidden keys are
-// -infinity, and so has to be what it returns.
+// operator() returns log2_e * logit + more, where product = q . k. Up to most(x) no product makes
+// log2_e * logit larger than x, nor is one outside of what the shortcut is good for; it is negative
+// where there is no such product, or no shortcut. Nor is a product good that is below -limit().
 #pragma once
 
 #include "ptx/score_math.hpp"
@@ -68,10 +70,18 @@ struct ShortcutOf {
   struct type {};
 };
 template <class Bound>
-struct ShortcutOf<Bound, decltype(void(declare<Bound>().shortcut(0, Span{}, 0.f)))> {
+struct ShortcutOf<Bound, decltype(void(&Bound::shortcut))> {
   static constexpr bool exists = true;
   using type = typename Bound::Shortcut;
 };
+template <class Bound>
+STROBE_HOST_DEVICE constexpr auto has_ramp(int) -> decltype(&Bound::ramp, true) {
+  return true;
+}
+template <class Bound>
+STROBE_HOST_DEVICE constexpr bool has_ramp(...) {
+  return false;
+}
 
 // To nvcc a call of a score that lacks __device__ is only a warning, and what the kernel would do
 // is anybody's guess.
@@ -140,9 +150,8 @@ struct SoftCap {
     /// tanh(x) = x * p(x^2) for |x| <= 0.5, p of degree 3 with an absolute error of 1.3e-7, its
     /// factors multiplied by scale and cap beforehand: no exponential and no division.
     struct Shortcut {
-      static constexpr bool limited = true;
       float largest, per_scale, factor[4];
-      STROBE_HOST_DEVICE float operator()(float product, int, float more) const {
+      STROBE_HOST_DEVICE float operator()(float product, float more) const {
         const float square = product * product;
         float sum = factor[3];
         STROBE_UNROLL
@@ -155,7 +164,7 @@ struct SoftCap {
       }
       STROBE_HOST_DEVICE float limit() const { return largest; }
     };
-    STROBE_HOST_DEVICE Shortcut shortcut(int, Span, float scale) const {
+    STROBE_HOST_DEVICE Shortcut shortcut(float scale) const {
       constexpr float p[4] = {0.99999768f, -0.33320655f, 0.13145146f, -0.043372483f};
       const float x_per_product = scale * (two_log2_e_per_cap / (2 * log2_e)),
                   per_square = x_per_product * x_per_product;
@@ -195,50 +204,25 @@ struct Alibi {
     STROBE_HOST_DEVICE float operator()(float logit, int q, int k) const {
       return logit - slope * float(q < k ? k - q : q - k);
     }
-    /// On either side of the diagonal a straight line.
-    struct Shortcut {
-      static constexpr bool limited = false;
-      float scale, per_scale, first, per_key, largest;  ///< times log2_e; of what is added
-      STROBE_HOST_DEVICE float operator()(float product, int i, float more) const {
-        return fmaf(scale, product, fmaf(per_key, float(i), first + more));
-      }
-      STROBE_HOST_DEVICE float most(float log2_logit) const {
-        return (log2_logit - largest) * per_scale;
-      }
-    };
-    STROBE_HOST_DEVICE Shortcut shortcut(int q, Span keys, float scale) const {
-      const bool before = keys.end - 1 <= q, after = keys.begin >= q;
-      // A negative scale turns small products into large logits.
-      const bool exists = scale > 0.f && (before || after);
-      Shortcut s;
-      s.scale = scale * log2_e;
-      s.per_scale = exists ? ptx::reciprocal_of(s.scale) : 1.f;
-      s.per_key = (before ? slope : -slope) * log2_e;
-      s.first = s.per_key * float(keys.begin - q);
-      const float last = fmaf(s.per_key, float(keys.end - 1 - keys.begin), s.first);
-      s.largest = !exists ? 3e38f : s.first > last ? s.first : last;
-      return s;
+    /// On either side of the diagonal.
+    STROBE_HOST_DEVICE bool ramp(Span q, Span keys, float* per_key) const {
+      const bool before = keys.end - 1 <= q.begin, after = keys.begin >= q.end - 1;
+      *per_key = before ? slope : -slope;
+      return before || after;
     }
-    /// slope * (q - k) in one operation from that of the first key; which sign it takes is the same
-    /// for all keys but next to the diagonal.
+    /// slope * (q - k) in one operation from that of the first key, its size in the next.
     template <int Size>
     STROBE_HOST_DEVICE void operator()(LogitRow<Size>& row) const {
-      const int distance = row.q - row.k;
-      const float first = slope * float(distance);
-      const auto subtract = [&](auto sign) {
+      const float first = slope * float(row.q - row.k);
+      const auto subtract = [&](float sign) {
         STROBE_UNROLL
-        for (int i = 0; i < Size; ++i) {
-          const int offset = LogitRow<Size>::offset(i);
-          const float signed_bias = fmaf(-float(offset), slope, first);
-          row.logits[i] -= sign(offset) ? signed_bias : -signed_bias;
-        }
+        for (int i = 0; i < Size; ++i)
+          row.logits[i] -= sign * fabsf(fmaf(-float(LogitRow<Size>::offset(i)), slope, first));
       };
-      if (distance >= LogitRow<Size>::offset(Size - 1))
-        subtract([](int) { return true; });
-      else if (distance <= 0)
-        subtract([](int) { return false; });
+      if (slope < 0.f)
+        subtract(-1.f);
       else
-        subtract([&](int offset) { return offset <= distance; });
+        subtract(1.f);
     }
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const {

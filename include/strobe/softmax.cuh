@@ -5,8 +5,8 @@
 // m) is computed as exp2(x * scale_log2 - m * scale_log2), one FMA and one exponential an element.
 #pragma once
 
-#include "detail/integers.hpp"
 #include "ptx/math.cuh"
+#include "types.hpp"
 
 namespace strobe {
 inline namespace STROBE_ABI {
@@ -41,7 +41,6 @@ STROBE_DEVICE float normaliser_of(float l) {
 }
 /// Natural logarithm of the sum of exp(logit); -infinity for a row that saw no key.
 STROBE_DEVICE float log_sum_exp_of(float m_log2, float l) {
-  constexpr float ln_2 = 0.6931471805599453f;
   return l == 0.f ? negative_infinity() : (m_log2 + ptx::log2_approx(l)) * ln_2;
 }
 

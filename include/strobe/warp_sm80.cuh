@@ -139,24 +139,61 @@ STROBE_DEVICE void multiply_pv(float (&o)[C::row_tiles][C::value_tiles][4],
   }
 }
 
+/// Of a lane's Size elements of a row of a key tile (LogitRow has which keys they are), one bit
+/// each: the ones whose keys lie in a span that begins `begin` and ends `end` keys behind the first
+/// one's.
+template <int Size>
+struct RowBits {
+  static constexpr int words = (Size + 31) / 32;
+  uint32_t bits[words];
+
+  STROBE_DEVICE RowBits(int begin, int end) {
+    const int first = count_below(begin), last = count_below(end);
+    STROBE_UNROLL
+    for (int w = 0; w < words; ++w) bits[w] = below(last - 32 * w) & ~below(first - 32 * w);
+  }
+  STROBE_DEVICE bool has(int i) const { return (bits[i / 32] >> i % 32 & 1) != 0; }
+
+ private:
+  static STROBE_DEVICE int count_below(int keys) {
+    const int clamped = detail::max_of(detail::min_of(keys, 4 * Size), 0);
+    return clamped / 8 * 2 + detail::min_of(clamped % 8, 2);
+  }
+  static STROBE_DEVICE uint32_t below(int count) {
+    return count >= 32 ? 0xffffffffu : (1u << detail::max_of(count, 0)) - 1;
+  }
+};
+
 /// Scores the logits of one tile and, where it is partial, hides what the mask hides and keys past
 /// kv_len. Rows are numbered 2 * row tile + half: row lane / 4 + 8 * half of that tile.
-/// position(row) is where it stands, visible(row, k) is asked only for keys that exist, and
-/// score_of(row) points to the row's bound score. Columns outside, rows inside: what a mask loads
-/// for a key then serves all rows and is gone.
-template <class C, bool Scores, class Position, class Visible, class ScoreOf>
+/// position(row) is where it stands, and score_of(row) points to the row's bound score. Columns
+/// outside, rows inside: what a mask loads for a key then serves all rows and is gone.
+template <class C, bool Scores, class Mask, class Position, class ScoreOf>
 STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const TileStep& step,
-                                int kv_len, float scale, int lane, Position position,
-                                Visible visible, ScoreOf score_of) {
+                                int kv_len, float scale, int lane, const Mask& mask,
+                                Position position, ScoreOf score_of) {
   using Row = LogitRow<2 * C::key_tiles>;
   const int first_key = step.begin + tile::lane_coordinates(lane).column;
   const auto hide = [&](float as) {
-    STROBE_UNROLL
-    for (int i = 0; i < Row::size; ++i) {
-      const int k = first_key + Row::offset(i);
+    if constexpr (detail::has_keys_of<Mask>(0)) {
       STROBE_UNROLL
-      for (int row = 0; row < 2 * C::row_tiles; ++row)
-        if (!(k < kv_len && visible(row, k))) s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
+      for (int row = 0; row < 2 * C::row_tiles; ++row) {
+        const Span keys = mask.keys_of(position(row));
+        const RowBits<Row::size> seen(detail::max_of(keys.begin, step.begin) - first_key,
+                                      detail::min_of(keys.end, kv_len) - first_key);
+        STROBE_UNROLL
+        for (int i = 0; i < Row::size; ++i)
+          if (!seen.has(i)) s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
+      }
+    } else {
+      STROBE_UNROLL
+      for (int i = 0; i < Row::size; ++i) {
+        const int k = first_key + Row::offset(i);
+        STROBE_UNROLL
+        for (int row = 0; row < 2 * C::row_tiles; ++row)
+          if (!(k < kv_len && mask.visible(position(row), k)))
+            s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
+      }
     }
   };
   if constexpr (Scores) {

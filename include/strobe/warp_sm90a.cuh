@@ -31,9 +31,98 @@ STROBE_DEVICE void apply_sign(uint4* rows, float scale, int thread, int barrier)
   ptx::barrier_sync(barrier, 128);
 }
 
-/// S = Q K^T of the warpgroup's 64 rows: issued, not waited for.
+/// A ramp (score.hpp) that tensor cores add to S: of one key tile, so that products have
+/// per_key / scale * i more for key i, as one more step of 16 summed indices (adding biases in this
+/// way: Wu et al., "FlashBias: Fast Computation of Attention with Bias"). A row of the left operand
+/// has half of per_key / scale in three parts that add up to it, and i stands in three columns of
+/// the right one; both are 8 summed indices wide and count twice.
+template <class T>
+struct Ramp {
+  uint4 row;
+  bool exists;
+
+  /// Not where scale is not positive, where fp16, which reaches 65504, does not hold it, or where
+  /// it climbs so far, 512 and more over the key tile, that the products' last bits suffer.
+  STROBE_DEVICE Ramp(float per_key, float scale, int block_kv) {
+    const float half = per_key * (0.5f / scale);
+    exists = scale > 0.f && fabsf(half) < 3e4f && fabsf(per_key) * float(block_kv) < 512.f;
+    float rest = half - tile::unpack2<T>(ptx::pack2<T>(half, 0.f)).x;
+    row.x = ptx::pack2<T>(half, rest);
+    rest -= tile::unpack2<T>(ptx::pack2<T>(rest, 0.f)).x;
+    row.y = ptx::pack2<T>(rest, 0.f);
+    row.z = row.w = 0;
+  }
+  STROBE_DEVICE static uint4 key_row(int i) {
+    const float number = float(i);  // up to 255: no rounding in bf16 either
+    return make_uint4(ptx::pack2<T>(number, number), ptx::pack2<T>(number, 0.f), 0, 0);
+  }
+};
+
+/// The ramps of one query tile as its producer meets them: one, or two different ones, as left and
+/// right of a diagonal. What is behind a third is left to the score's ordinary form.
 template <class C>
-STROBE_DEVICE void issue_qk(float (&s)[C::key_tiles][4], uint32_t q_smem, uint32_t k_smem) {
+struct RampTable {
+  uint4 (*rows)[8];
+  int number;  ///< of the first in `rows`; 0 is none
+  float first = 0.f, second = 0.f;
+  int count = 0;
+
+  STROBE_DEVICE RampTable(uint4 (*all_rows)[8], int q_stage)
+      : rows(all_rows), number(1 + 2 * q_stage) {}
+  /// A ramp's number, which is 0 where it does not exist or there are two others. Nobody may still
+  /// read the rows with this query tile's numbers. Called by whole warps.
+  STROBE_DEVICE int find(float per_key, float scale, int lane) {
+    if (count > 0 && first == per_key) return number;
+    if (count > 1 && second == per_key) return number + 1;
+    if (count == 2) return 0;
+    const Ramp<typename C::T> ramp(per_key, scale, C::block_kv);
+    if (!ramp.exists) return 0;
+    if (lane < 8) rows[number + count][lane] = ramp.row;
+    ptx::fence_proxy_async();
+    __syncwarp();
+    (count == 0 ? first : second) = per_key;
+    return number + count++;
+  }
+};
+
+/// Whether the score adds a ramp to what rows see of a key tile, from the tile's first key on.
+/// Called by whole warps, with the same result.
+template <class Score, class Mask>
+STROBE_DEVICE bool has_ramp(const Score& score, const Mask& mask, Span rows, bool partial,
+                            Span keys, int lane, float* per_key) {
+  if (rows.begin == rows.end) return false;
+  if (score.ramp(rows, keys, per_key)) return true;
+  if constexpr (detail::has_keys_of<Mask>(0)) {
+    if (!partial) return false;
+    // Keys that a row does not see are none of its business: often those behind itself.
+    bool all = true, some = false;
+    STROBE_UNROLL_BY(1)
+    for (int q = rows.begin + lane; q < rows.end; q += 32) {
+      const Span seen = mask.keys_of(q);
+      const int end = detail::min_of(seen.end, keys.end);
+      if (detail::max_of(seen.begin, keys.begin) >= end) continue;
+      float of_row = 0.f;
+      all = score.ramp({q, q + 1}, {keys.begin, end}, &of_row) && (!some || of_row == *per_key) &&
+            all;
+      *per_key = of_row;
+      some = true;
+    }
+    const uint32_t lanes = __ballot_sync(0xffffffffu, some);
+    const float one = __shfl_sync(0xffffffffu, *per_key, lanes == 0 ? 0 : __ffs(int(lanes)) - 1);
+    all = all && (!some || *per_key == one);
+    *per_key = one;
+    return __all_sync(0xffffffffu, all);
+  } else {
+    return false;
+  }
+}
+
+/// S = Q K^T of the warpgroup's 64 rows: issued, not waited for. Where the kernel has ramps, with
+/// one of them: 8 times Ramp::row at ramp_smem, Ramp::key_row of all keys at ramp_keys_smem.
+template <class C>
+STROBE_DEVICE void issue_qk(float (&s)[C::key_tiles][4], uint32_t q_smem, uint32_t k_smem,
+                            [[maybe_unused]] uint32_t ramp_smem,
+                            [[maybe_unused]] uint32_t ramp_keys_smem) {
   const uint64_t q = ptx::wgmma_operand(q_smem), k = ptx::wgmma_operand(k_smem);
   ptx::wgmma_fence();
   STROBE_UNROLL
@@ -43,6 +132,9 @@ STROBE_DEVICE void issue_qk(float (&s)[C::key_tiles][4], uint32_t q_smem, uint32
         s, ptx::wgmma_advance(q, uint32_t(d / 4 * C::block_q * 128) + in_panel),
         ptx::wgmma_advance(k, uint32_t(d / 4 * C::block_kv * 128) + in_panel), d > 0);
   }
+  if constexpr (C::ramps)
+    ptx::wgmma<typename C::T, false>(s, ptx::wgmma_plain_operand(ramp_smem, 0, 0),
+                                     ptx::wgmma_plain_operand(ramp_keys_smem, 128, 0), true);
   ptx::wgmma_commit();
 }
 /// O += P V: issued, not waited for.
@@ -57,54 +149,66 @@ STROBE_DEVICE void issue_pv(float (&o)[C::value_tiles][4], const uint32_t (&p)[C
   ptx::wgmma_commit();
 }
 
-/// A score's shortcut (score.hpp) for the two rows that a lane has of one key tile; nothing where
-/// the score has none.
-template <class C, class Score, bool = detail::ShortcutOf<Score>::exists>
+/// How a score's logits come from the products of one key tile without what stands between products
+/// and exponentials otherwise, for the two rows that a lane has: not at all, by its ramp, or by its
+/// shortcut (score.hpp).
+template <class C, class Score, bool = C::ramps, bool = detail::ShortcutOf<Score>::exists>
 struct ScoreShortcut {
   static constexpr bool exists = false, limited = false;
-  template <class Mask, class Position>
-  STROBE_DEVICE void prepare(const Mask&, const Score&, const Block&, const TileStep&, float, int,
-                             Position, const float (&)[2]) {}
+  STROBE_DEVICE ScoreShortcut(const Score&, float) {}
+  template <class Position>
+  STROBE_DEVICE void prepare(const Score&, int, Position, const float (&)[2]) {}
   STROBE_DEVICE bool is_good_for(const float (&)[C::key_tiles][4]) const { return false; }
-  STROBE_DEVICE float logit_log2(float product, int, int, float) const { return product; }
+  STROBE_DEVICE float logit_log2(float product, int, float) const { return product; }
 };
-template <class C, class Score>
-struct ScoreShortcut<C, Score, true> {
-  using Shortcut = typename detail::ShortcutOf<Score>::type;
-  static constexpr bool exists = true, limited = Shortcut::limited;
-  Shortcut of_row[2];
-  float most[2];  ///< up to which products logits stay within what was asked for
 
+template <class C, class Score, bool Shortcut>
+struct ScoreShortcut<C, Score, true, Shortcut> {
+  static constexpr bool exists = true, limited = false;
+  float scale, per_scale;  ///< times log2_e
+  float at_first[2];       ///< likewise: what is added for the tile's first key
+  float most[2];           ///< up to which products logits stay within what was asked for
+
+  STROBE_DEVICE ScoreShortcut(const Score&, float natural_scale)
+      : scale(natural_scale * log2_e), per_scale(ptx::rcp_approx(scale)) {}
   /// Before the products are there. limit_log2: what logits times log2_e may be in each row.
-  template <class Mask, class Position>
-  STROBE_DEVICE void prepare(const Mask& mask, const Score& score, const Block& block,
-                             const TileStep& step, float scale, int lane, Position position,
+  template <class Position>
+  STROBE_DEVICE void prepare(const Score& score, int first_key, Position position,
                              const float (&limit_log2)[2]) {
     STROBE_UNROLL
     for (int h = 0; h < 2; ++h) {
-      const int q = position(h);
-      Span keys{step.begin + tile::lane_coordinates(lane).column, step.begin + C::block_kv};
-      if (step.partial) {
-        // Keys that a row cannot see are none of its business: often those behind itself.
-        const int end = detail::min_of(keys.end, block.kv_len);
-        Block row = block;
-        row.q = {q, q + 1};
-        if (q + 1 >= end || detail::mask_tile(mask.bind(row), Span{q + 1, end}) == Tile::skip)
-          keys.end = detail::max_of(detail::min_of(q + 1, end), keys.begin + 1);
-      }
-      of_row[h] = score.shortcut(q, keys, scale);
-      most[h] = of_row[h].most(limit_log2[h]);
+      at_first[h] = score(0.f, position(h), first_key) * log2_e;
+      most[h] = (limit_log2[h] - at_first[h]) * per_scale;
     }
   }
   /// Called by whole warps, with the same result.
   STROBE_DEVICE bool is_good_for(const float (&s)[C::key_tiles][4]) const {
-    float limit = 0.f;
-    if constexpr (limited) limit = of_row[0].limit();
-    return all_within<limited>(s, most, limit);
+    return all_within<false>(s, most, 0.f);
   }
-  /// log2_e * (logit of element e of accumulator tile n) + more.
-  STROBE_DEVICE float logit_log2(float product, int n, int e, float more) const {
-    return of_row[e / 2](product, 8 * n + e % 2, more);
+  /// log2_e * (logit of element e of an accumulator tile) + more.
+  STROBE_DEVICE float logit_log2(float product, int e, float more) const {
+    return fmaf(product, scale, at_first[e / 2] + more);
+  }
+};
+
+template <class C, class Score>
+struct ScoreShortcut<C, Score, false, true> {
+  using Shortcut = typename detail::ShortcutOf<Score>::type;
+  static constexpr bool exists = true, limited = true;
+  Shortcut shortcut;
+  float most[2];
+
+  STROBE_DEVICE ScoreShortcut(const Score& score, float scale) : shortcut(score.shortcut(scale)) {}
+  template <class Position>
+  STROBE_DEVICE void prepare(const Score&, int, Position, const float (&limit_log2)[2]) {
+    STROBE_UNROLL
+    for (int h = 0; h < 2; ++h) most[h] = shortcut.most(limit_log2[h]);
+  }
+  STROBE_DEVICE bool is_good_for(const float (&s)[C::key_tiles][4]) const {
+    return all_within<true>(s, most, shortcut.limit());
+  }
+  STROBE_DEVICE float logit_log2(float product, int, float more) const {
+    return shortcut(product, more);
   }
 };
 

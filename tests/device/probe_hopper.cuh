@@ -163,6 +163,67 @@ __global__ void products(uint32_t* out) {
 #endif
 }
 
+// ---- wgmma: D = A (64 x 16) B (16 x 64), both without a swizzle; 128 threads --------------------
+// A begins at the first byte of shared memory, B in the middle, 16-bit element i of which is
+// pattern(3 i). Their 8x8 matrices may overlap, or one may stand for many.
+
+struct PlainStrides {
+  uint32_t a_rows, a_sum, b_rows, b_sum;  // bytes
+};
+constexpr int plain_shared_bytes = 8192;
+
+template <class T>
+__global__ void plain_products(PlainStrides strides, uint32_t* out) {
+#if STROBE_HAS_SM90A
+  STROBE_DYNAMIC_SHARED(shared);
+  const int t = static_cast<int>(threadIdx.x);
+  auto* const elements = reinterpret_cast<T*>(shared);
+  for (int i = t; i < plain_shared_bytes / 2; i += products_threads)
+    elements[i] = element<T>(pattern(i * 3));
+  ptx::fence_proxy_async();
+  __syncthreads();
+  const uint32_t a = ptx::shared_address(shared), b = a + plain_shared_bytes / 2;
+  float d[8][4];
+  ptx::wgmma_fence();
+  ptx::wgmma<T, false>(d, ptx::wgmma_plain_operand(a, strides.a_rows, strides.a_sum),
+                       ptx::wgmma_plain_operand(b, strides.b_rows, strides.b_sum), false);
+  ptx::wgmma_commit();
+  ptx::wgmma_wait<0>(d);
+  STROBE_UNROLL
+  for (int c = 0; c < 8; ++c) {
+    STROBE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int row = t / 32 * 16 + t % 32 / 4 + i / 2 * 8, column = c * 8 + t % 4 * 2 + i % 2;
+      out[row * 64 + column] = __float_as_uint(d[c][i]);
+    }
+  }
+#else
+  (void)strides, (void)out;
+#endif
+}
+
+// What `plain_products` must give, as floats.
+inline std::vector<float> expected_plain_products(const PlainStrides& s) {
+  const auto at = [](uint32_t matrix, int row, int column) {
+    return pattern((static_cast<int>(matrix) / 2 + row * 8 + column) * 3);
+  };
+  std::vector<float> d;
+  for (int row = 0; row < 64; ++row) {
+    for (int column = 0; column < 64; ++column) {
+      float sum = 0.0f;
+      for (int k = 0; k < 16; ++k) {
+        const uint32_t half = static_cast<uint32_t>(k / 8);
+        sum += at(static_cast<uint32_t>(row / 8) * s.a_rows + half * s.a_sum, row % 8, k % 8) *
+               at(plain_shared_bytes / 2 + static_cast<uint32_t>(column / 8) * s.b_rows +
+                      half * s.b_sum,
+                  column % 8, k % 8);
+      }
+      d.push_back(sum);
+    }
+  }
+  return d;
+}
+
 // What `products` must give, as floats.
 inline std::vector<float> expected_products(int columns, bool add) {
   std::vector<float> d;

@@ -151,6 +151,23 @@ void check_all_products() {
 }
 
 template <class T>
+void check_plain_products() {
+  // Matrices of their own, one for all rows or halves of the sum, and what overlaps.
+  for (const probe::PlainStrides& strides : {probe::PlainStrides{256, 128, 128, 1024},
+                                             {128, 1024, 256, 128},
+                                             {0, 0, 128, 0},
+                                             {0, 128, 128, 128},
+                                             {48, 16, 400, 32}}) {
+    INFO("strides " << strides.a_rows << " " << strides.a_sum << " " << strides.b_rows << " "
+                    << strides.b_sum);
+    const Buffer<float> out(std::vector<float>(64 * 64, -1.f));
+    run(probe::products_threads, probe::plain_shared_bytes, &probe::plain_products<T>, strides,
+        reinterpret_cast<uint32_t*>(out.data()));
+    CHECK(out.download() == probe::expected_plain_products(strides));
+  }
+}
+
+template <class T>
 T to_element(float x) {
   return T(x);  // exact
 }
@@ -221,6 +238,12 @@ STROBE_TEST_CASE("hopper: wgmma of bf16", "[small]") {
   check_all_products<__nv_bfloat16, 128>();
   check_all_products<__nv_bfloat16, 176>();
   check_all_products<__nv_bfloat16, 256>();
+}
+
+STROBE_TEST_CASE("hopper: wgmma of operands without a swizzle", "[small]") {
+  need_hopper();
+  check_plain_products<__half>();
+  check_plain_products<__nv_bfloat16>();
 }
 
 STROBE_TEST_CASE("hopper: a ring of tiles", "[small]") {

@@ -71,6 +71,52 @@ struct KeyBias {
   __host__ __device__ Bound bind(const strobe::Block&) const { return {table}; }
 };
 
+// A bias read from a table by key which climbs evenly, or falls, over every `period` keys: a user's
+// score with ramps, many of them.
+struct Hills {
+  const float* height;  // [kv_len]
+  int period;
+  struct Bound {
+    const float* height;
+    int period;
+    __host__ __device__ float operator()(float logit, int q, int k) const {
+      return logit + height[k] - 0.125f * float(q % 7);
+    }
+    __host__ __device__ bool ramp(strobe::Span, strobe::Span keys, float* per_key) const {
+      const int next = keys.begin + 1 < keys.end ? keys.begin + 1 : keys.begin;
+      *per_key = height[next] - height[keys.begin];
+      return keys.begin / period == (keys.end - 1) / period;
+    }
+  };
+  __host__ __device__ Bound bind(const strobe::Block&) const { return {height, period}; }
+};
+
+// Logits past `at` count half: a user's score with a shortcut, for those within.
+struct HalfPast {
+  float at;
+  struct Bound {
+    float at;
+    __host__ __device__ float operator()(float logit, int, int) const {
+      const float past = logit > at ? logit - at : logit < -at ? logit + at : 0.f;
+      return logit - 0.5f * past;
+    }
+    struct Shortcut {
+      float scale_log2, largest;
+      __host__ __device__ float operator()(float product, float more) const {
+        return fmaf(product, scale_log2, more);
+      }
+      __host__ __device__ float most(float log2_logit) const {
+        return fminf(log2_logit / scale_log2, largest);
+      }
+      __host__ __device__ float limit() const { return largest; }
+    };
+    __host__ __device__ Shortcut shortcut(float scale) const {
+      return {scale * strobe::log2_e, scale > 0.f ? at / scale : -1.f};
+    }
+  };
+  __host__ __device__ Bound bind(const strobe::Block&) const { return {at}; }
+};
+
 // A bias read from a table by distance, as in T5: a user's score.
 struct DistanceBias {
   const float* table;  // [entries]
@@ -232,8 +278,8 @@ STROBE_TEST_CASE("Alibi: slopes by head, slopes by batch and head", "") {
   check_problem<Attention>(p, {}, {slopes.data(), 2});
 }
 
-// Full key tiles one after another: the Hopper kernel takes its shortcuts there, and leaves them
-// where m has to move, a logit lies beyond the shortcut, or the scale is not positive.
+// Full key tiles one after another: the Hopper kernel takes its shortcuts and ramps there, and
+// leaves them where m has to move, a logit lies beyond the shortcut, or the scale is not positive.
 STROBE_TEST_CASE("scores with many key tiles", "") {
   const auto with_scale = [](Problem p, float scale) {
     p.scale = scale;
@@ -247,13 +293,39 @@ STROBE_TEST_CASE("scores with many key tiles", "") {
   large.input = Input::outliers;
   check_problem<Capped>(large, {}, {30.f});
 
-  const SharedTable<float> slopes({0.125f, -0.03125f});
+  const SharedTable<float> slopes({0.1234567f, -0.0345f});  // 16 bits do not hold them
   using Biased = With<strobe::Full, strobe::Alibi>;
   check_problem<Biased>(p, {}, {slopes.data(), 0});
   check_problem<Biased>(shape(700, 200), {}, {slopes.data(), 0});
   check_problem<Biased>(with_scale(p, -0.3f), {}, {slopes.data(), 0});
   check_problem<Biased>(with_scale(p, 0.f), {}, {slopes.data(), 0});
   check_problem<With<strobe::Causal, strobe::Alibi>>(shape(300, 700), {}, {slopes.data(), 0});
+  // Too steep for tensor cores, and nearly so.
+  const SharedTable<float> steep({5.f, 3.875f});
+  check_problem<Biased>(p, {}, {steep.data(), 0});
+  // Keys hidden on both sides, in spans and otherwise.
+  using Windowed = With<strobe::Window, strobe::Alibi, __nv_bfloat16>;
+  check_problem<Windowed>(shape(330, 700), {170, 60}, {slopes.data(), 0});
+  using Sinks = With<strobe::SinkWindow, strobe::Alibi>;
+  check_problem<Sinks>(shape(330, 700), {3, 150}, {slopes.data(), 0});
+}
+
+STROBE_TEST_CASE("users' scores with ramps and shortcuts", "") {
+  // Five ramps, of which a query tile's first two are in its products; tiles with two ramps within.
+  std::vector<float> heights{0.f};
+  const float per_key[] = {0.03125f, -0.0625f, 0.03125f, -0.015625f, 0.25f, 0.f};
+  while (heights.size() < 1200) heights.push_back(heights.back() + per_key[heights.size() / 256]);
+  const SharedTable<float> height(heights);
+  for (const float scale : {0.125f, -0.3f}) {
+    Problem p = shape(70, 1200);
+    p.scale = scale;
+    check_problem<With<strobe::Full, Hills>>(p, {}, {height.data(), 256});
+    check_problem<With<strobe::Causal, Hills>>(p, {}, {height.data(), 100});
+    for (const float at : {0.1f, 2.f, 20.f})
+      check_problem<With<strobe::Full, HalfPast>>(p, {}, {at});
+  }
+  check_problem<With<strobe::Window, Hills>>(shape(130, 64), {0, 3}, {height.data(), 256});
+  check_problem<With<strobe::Full, Hills>>(shape(5, 0), {}, {height.data(), 256});
 }
 
 // A soft cap divides once for four keys; NaN behind a sequence's end and in keys that the mask

@@ -104,6 +104,39 @@ TEST_CASE("next_key jumps over something visible", "[cpu][mask]") {
   CHECK(narrow.missed > 0);
 }
 
+namespace {
+// Causal, but the last row's span begins `late` keys too late and ends `more` keys too far.
+struct FaultySpan {
+  int late, more;
+  struct Bound {
+    Span q;
+    int late, more;
+    bool visible(int position, int k) const { return k <= position; }
+    Span keys_of(int position) const {
+      return position == q.end - 1 ? Span{late, position + 1 + more} : Span{-3, position + 1};
+    }
+  };
+  Bound bind(const Block& block) const { return {block.q, late, more}; }
+};
+}  // namespace
+
+TEST_CASE("keys_of is not what is visible", "[cpu][mask]") {
+  const MaskShape shape{8, 20, 8, 16};
+  CHECK(strobe::check_mask(FaultySpan{0, 0}, shape).ok());
+  const MaskReport late = strobe::check_mask(FaultySpan{2, 0}, shape);
+  CHECK_FALSE(late.ok());
+  CHECK(late.wrong_span == 1);
+  INFO(late.mistake);
+  CHECK(mentions(late.mistake, "keys_of(19) is [2, 20), but another key is visible"));
+  CHECK(mentions(late.mistake, "q = 19, k = 0"));
+  // Past the last key there is nothing to see.
+  CHECK(strobe::check_mask(FaultySpan{0, 5}, shape).ok());
+  const MaskReport far = strobe::check_mask(FaultySpan{0, 1}, {8, 20, 4, 16});
+  CHECK(far.wrong_span == 1);
+  CHECK(mentions(far.mistake, "keys_of(15) is [0, 17), but a key in it is hidden"));
+  CHECK(mentions(far.mistake, "q = 15, k = 16"));
+}
+
 TEST_CASE("cautious masks are right, and the cost is counted", "[cpu][mask]") {
   const MaskShape shape{64, 64, 16, 16};
   const MaskReport no_skip = strobe::check_mask(Faulty<Fault::no_skip>{}, shape);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file
-/// check_mask: proves a mask's `tile` and `next_key` against its `visible` by brute force. Layer:
-/// host tool for tests, yours and the library's; plain g++, no GPU, no CUDA runtime.
+/// check_mask: proves a mask's `tile`, `next_key` and `keys_of` against its `visible` by brute
+/// force. Layer: host tool for tests, yours and the library's; plain g++, no GPU, no CUDA runtime.
 ///
 ///     struct Odd {  // every query sees the odd keys up to itself
 ///       struct Bound {
@@ -39,7 +39,7 @@ struct MaskShape {
   int kv_head = 0;
 };
 
-/// What check_mask found. The first four are mistakes: keys lost or keys seen that should not be.
+/// What check_mask found. The first five are mistakes: keys lost or keys seen that should not be.
 /// `idle` and `cautious` are legal, and cost time only.
 struct MaskReport {
   int64_t tiles = 0;    ///< of block_q by block_kv, in all shapes checked
@@ -49,13 +49,14 @@ struct MaskReport {
   int64_t wrongly_full = 0;  ///< called full, but some query does not see some key
   int64_t wrongly_skip = 0;  ///< called skip, but something is visible
   int64_t overshot = 0;      ///< keys k from which next_key(k) jumps over something visible
+  int64_t wrong_span = 0;    ///< queries q that see other keys than keys_of(q)
 
   int64_t idle = 0;      ///< visited, but nothing is visible
   int64_t cautious = 0;  ///< visited and called partial, but everything is visible
 
   std::string mistake;  ///< a sentence about the first mistake; empty if there is none
 
-  bool ok() const { return missed + wrongly_full + wrongly_skip + overshot == 0; }
+  bool ok() const { return missed + wrongly_full + wrongly_skip + overshot + wrong_span == 0; }
 
   MaskReport& operator+=(const MaskReport& other) {
     tiles += other.tiles;
@@ -64,6 +65,7 @@ struct MaskReport {
     wrongly_full += other.wrongly_full;
     wrongly_skip += other.wrongly_skip;
     overshot += other.overshot;
+    wrong_span += other.wrong_span;
     idle += other.idle;
     cautious += other.cautious;
     if (mistake.empty()) mistake = other.mistake;
@@ -89,6 +91,7 @@ class MaskBlockCheck {
 
   MaskReport run() {
     check_next_key();
+    if constexpr (has_keys_of<Bound>(0)) check_keys_of();
     const std::vector<bool> visited = walk();
     for (int begin = 0; begin < block_.kv_len; begin += shape_.block_kv)
       check_tile({begin, min_of(block_.kv_len - begin, shape_.block_kv) + begin},
@@ -130,6 +133,20 @@ class MaskBlockCheck {
       note("next_key(" + std::to_string(k) + ") is " + std::to_string(claimed) +
                ", which jumps over a visible key",
            q, next_seen);
+    }
+  }
+  void check_keys_of() {
+    for (int q = block_.q.begin; q < block_.q.end; ++q) {
+      const Span keys = bound_.keys_of(q);
+      for (int k = 0; k < block_.kv_len; ++k) {
+        if (visible(q, k) == (k >= keys.begin && k < keys.end)) continue;
+        ++report_.wrong_span;
+        note("keys_of(" + std::to_string(q) + ") is [" + std::to_string(keys.begin) + ", " +
+                 std::to_string(keys.end) + ")" +
+                 (visible(q, k) ? ", but another key is visible" : ", but a key in it is hidden"),
+             q, k);
+        break;
+      }
     }
   }
   void check_tile(Span keys, bool visited) {

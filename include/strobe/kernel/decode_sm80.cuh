@@ -299,9 +299,8 @@ static __global__ void __launch_bounds__(DecodeSm80<Attention, RowWarps>::thread
       warp::multiply_qk<C>(s, q_cursor, tile::k_cursor<C::head_dim>(arrive(), lane));
       release(false);
       warp::shape_logits<C, scores>(
-          s, step, sequence.kv_len, params.scale, lane, [&](int row) { return position[row]; },
-          [&](int row, int k) { return mask.visible(position[row], k); },
-          [&](int row) { return &score[row]; });
+          s, step, sequence.kv_len, params.scale, lane, mask,
+          [&](int row) { return position[row]; }, [&](int row) { return &score[row]; });
       float shrink[1][2];
       if (softmax.raise(s, scale_log2, shrink)) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
       warp::multiply_pv<C, Attention::policy_type::precision>(

@@ -40,7 +40,6 @@ template <class Merge>
 static __global__ void __launch_bounds__(merge_threads)
     merge_rows(const __grid_constant__ Merge m) {
 #if STROBE_HAS_SM80
-  constexpr float ln_2 = 0.6931471805599453f;
   const int64_t row = int64_t(blockIdx.x) * (merge_threads / 32) + threadIdx.x / 32;
   const int lane = int(threadIdx.x) % 32;
   if (row >= int64_t(m.batch) * m.tokens * m.heads) return;

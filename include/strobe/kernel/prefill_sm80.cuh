@@ -143,10 +143,8 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
         const int r = warp_row + 16 * (row / 2) + tile::lane_coordinates(lane).row + 8 * (row % 2);
         return detail::min_of(block.q.begin + r, block.q.end - 1);
       };
-      warp::shape_logits<C, scores>(
-          s, step, sequence.kv_len, params.scale, lane, position,
-          [&](int row, int k) { return mask.visible(position(row), k); },
-          [&](int) { return &score; });
+      warp::shape_logits<C, scores>(s, step, sequence.kv_len, params.scale, lane, mask, position,
+                                    [&](int) { return &score; });
       float shrink[C::row_tiles][2];
       if (softmax.raise(s, scale_log2, shrink)) {
         STROBE_UNROLL

@@ -14,11 +14,12 @@
 // softmax also runs beside another's products. Where shared memory has room for two buffers of Q
 // the first S of the next query tile runs while the output of this one is stored.
 //
-// Barriers (mbarriers in shared memory, one pair a stage): `full` is completed by the bytes of TMA,
-// `empty` by one arrival of each consumer warp, which has waited for its own products. What the
-// producer tells the consumers, which tile, and whether it is the last, travels in shared memory
-// before the same `full`; whichever lane has read it is the one that arrives at `empty`: lane 0 for
-// K and V, all of them for Q.
+// Barriers (mbarriers in shared memory, one pair a stage): `full` is completed by the bytes of TMA
+// and, where scores have ramps, when the producer has said whether there is one; `empty` by one
+// arrival of each consumer warp, which has waited for its own products. What the producer tells the
+// consumers, which tile, and whether it is the last, travels in shared memory before the same
+// `full`; whichever lane has read it is the one that arrives at `empty`: lane 0 for K and V, all of
+// them for Q.
 #pragma once
 
 #include "../attention.hpp"
@@ -65,7 +66,10 @@ struct PrefillSm90a {
   static constexpr int q_bytes = block_q * 128 * head_panels;
   static constexpr int k_bytes = block_kv * 128 * head_panels;
   static constexpr int v_bytes = block_kv * 128 * value_panels;
-  static constexpr int control_bytes = 1024;
+  /// Whether tensor cores add what the score does (score.hpp).
+  static constexpr bool ramps =
+      detail::has_ramp<detail::BoundOf<typename Attention::score_type>>(0);
+  static constexpr int control_bytes = ramps ? (1024 + 16 * block_kv + 1023) / 1024 * 1024 : 1024;
   /// For Q and the stages: of 228 kB a multiprocessor CUDA keeps one a block.
   static constexpr int ring_bytes = 228 * 1024 / tile_shape.blocks_per_sm - 1024 - control_bytes;
   /// With two, the next query tile begins before this one's output is stored.
@@ -114,6 +118,10 @@ struct WorkStep {
   int begin;
   int flags;
   STROBE_DEVICE bool is(Flag flag) const { return (flags & flag) != 0; }
+  /// Which of PrefillControl's ramps is in a consumer's products: three bits of the flags each.
+  STROBE_DEVICE int ramp(int consumer) const { return flags >> ramp_bit(consumer) & 7; }
+  STROBE_DEVICE static int ramp_bit(int consumer) { return 3 + 3 * consumer; }
+  static constexpr int each_consumer_ramp = (1 + 8 + 64) << 3;
 };
 
 /// The query rows of one head that a block has at a time, as masks and scores see them.
@@ -129,22 +137,32 @@ STROBE_DEVICE Block block_of(const WorkItem& item, int block_q) {
           kv_len};
 }
 
+/// Those of them that are one consumer's.
+STROBE_DEVICE Span rows_of_consumer(Span rows, int consumer) {
+  const int begin = detail::min_of(rows.begin + 64 * consumer, rows.end);
+  return {begin, detail::min_of(begin + 64, rows.end)};
+}
+
 /// What producer and consumers tell each other, at the start of shared memory.
-template <int QBuffers, int KStages, int VStages>
+template <class C>
 struct PrefillControl {
-  uint64_t q_full[QBuffers], q_empty[QBuffers];
-  uint64_t k_full[KStages], k_empty[KStages], v_full[VStages], v_empty[VStages];
-  WorkStep step[KStages];  ///< of the K stage
-  WorkItem item[3];        ///< in turn: one is read until its output is stored, with the next begun
+  uint64_t q_full[C::q_buffers], q_empty[C::q_buffers];
+  uint64_t k_full[C::k_stages], k_empty[C::k_stages], v_full[C::v_stages], v_empty[C::v_stages];
+  WorkStep step[C::k_stages];  ///< of the K stage
+  WorkItem item[3];  ///< in turn: one is read until its output is stored, with the next begun
+  /// Left operands of ramps: of none, and two for each buffer of Q. The right operand.
+  alignas(128) uint4 ramp[C::ramps ? 1 + 2 * C::q_buffers : 1][8];
+  uint4 ramp_keys[C::ramps ? C::block_kv : 1];
 };
 
 /// Where things lie in a block's shared memory.
 template <class C>
 struct PrefillShared {
-  using Control = PrefillControl<C::q_buffers, C::k_stages, C::v_stages>;
+  using Control = PrefillControl<C>;
   Control& control;
   unsigned char* q;
   uint32_t q_full, q_empty, k_full, k_empty, v_full, v_empty;  ///< addresses; stages 8 bytes apart
+  uint32_t ramp_smem, ramp_keys_smem;
   uint32_t q_smem, k_smem, v_smem;
 
   STROBE_DEVICE explicit PrefillShared(unsigned char* shared)
@@ -156,6 +174,8 @@ struct PrefillShared {
         k_empty(ptx::shared_address(control.k_empty)),
         v_full(ptx::shared_address(control.v_full)),
         v_empty(ptx::shared_address(control.v_empty)),
+        ramp_smem(ptx::shared_address(control.ramp)),
+        ramp_keys_smem(ptx::shared_address(control.ramp_keys)),
         q_smem(ptx::shared_address(q)),
         k_smem(q_smem + C::q_buffers * C::q_bytes),
         v_smem(k_smem + C::k_stages * C::k_bytes) {
@@ -198,6 +218,7 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
         shared.control.step[k_cursor.stage] = {0, WorkStep::end};
         ptx::tma_leave_out(shared.k_smem + k_cursor.stage * C::k_bytes, C::k_bytes, k_full);
         ptx::mbarrier_arrive(k_full);
+        if (C::ramps) ptx::mbarrier_arrive(k_full);
         ptx::tma_leave_out(shared.q_smem + q_cursor.stage * C::q_bytes, C::q_bytes, q_full);
         ptx::mbarrier_arrive(q_full);
       }
@@ -213,6 +234,8 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
     if (item.work.q_tile * C::block_q >= sequence.q_len) continue;
     const Block block = block_of(item, C::block_q);
     const auto mask = a.mask.bind(block);
+    [[maybe_unused]] const auto score = a.score.bind(block);
+    [[maybe_unused]] warp::RampTable<C> ramps(shared.control.ramp, q_cursor.stage);
     TileStep nearest{};
     if constexpr (nearest_first)
       nearest = next_tile(mask, detail::max_of(block.q.begin, 0), sequence.kv_len, C::block_kv);
@@ -236,19 +259,19 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
     TileStep v_step{};
     for (bool first = true; step.valid || v_step.valid; first = false) {
       TileStep next{};
+      int flags = 0;
       if (step.valid) {
         next = following();
         ptx::mbarrier_wait(shared.k_empty + 8 * k_cursor.stage, k_cursor.parity ^ 1);
+        flags = step.partial * WorkStep::partial + !next.valid * WorkStep::last;
         if (lane == 0) {
-          shared.control.step[k_cursor.stage] = {
-              step.begin, step.partial * WorkStep::partial + !next.valid * WorkStep::last};
+          if (!C::ramps) shared.control.step[k_cursor.stage] = {step.begin, flags};
           tile::load_tile<C::block_kv, C::head_panels>(
               shared.k_smem + k_cursor.stage * C::k_bytes, params.k,
               detail::min_of(sequence.kv_len - step.begin, C::block_kv),
               int(sequence.kv_begin) + step.begin, item.work.kv_head, sequence.kv_batch,
               shared.k_full + 8 * k_cursor.stage, ptx::L2Hint::evict_last);
         }
-        k_cursor.next();
       }
       if (first) {
         ptx::mbarrier_wait(shared.q_empty + 8 * q_cursor.stage, q_cursor.parity ^ 1);
@@ -261,6 +284,28 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
         }
         q_cursor.next();
         item_cursor.next();
+      }
+      if (step.valid) {
+        if constexpr (C::ramps) {
+          // Behind the loads, because the score may wait for memory; `full` waits for both.
+          const Span keys{step.begin, detail::min_of(step.begin + C::block_kv, sequence.kv_len)};
+          const bool some = keys.begin < keys.end;
+          float per_key;
+          if (some && score.ramp(block.q, keys, &per_key)) {
+            flags |= ramps.find(per_key, params.scale, lane) * WorkStep::each_consumer_ramp;
+          } else if (some) {
+            STROBE_UNROLL_BY(1)
+            for (int c = 0; c < C::consumers; ++c)
+              if (warp::has_ramp(score, mask, rows_of_consumer(block.q, c), step.partial, keys,
+                                 lane, &per_key))
+                flags |= ramps.find(per_key, params.scale, lane) << WorkStep::ramp_bit(c);
+          }
+          if (lane == 0) {
+            shared.control.step[k_cursor.stage] = {step.begin, flags};
+            ptx::mbarrier_arrive(shared.k_full + 8 * k_cursor.stage);
+          }
+        }
+        k_cursor.next();
       }
       if (v_step.valid) {
         const uint32_t tile_smem = shared.v_smem + v_cursor.stage * C::v_bytes;
@@ -320,13 +365,16 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
   float s[1][C::key_tiles][4];
   uint32_t p[C::key_tiles / 2][4];
   WorkStep step;
-  uint32_t q_tile = 0, k_tile = 0;
+  uint32_t q_tile = 0, k_tile = 0, ramp = 0;
+  const auto has_ramp = [&] { return C::ramps && step.ramp(consumer) != 0; };
   const auto receive_step = [&] {
     ptx::mbarrier_wait(shared.k_full + 8 * k_cursor.stage, k_cursor.parity);
     // Lane 0 reads and tells the others: it alone arrives at `empty`, so what it has read is not
     // written anew before. A shuffle also tells the compiler that all lanes have the same: the
     // operands of wgmma then stay in uniform registers.
     if (lane == 0) step = shared.control.step[k_cursor.stage];
+    if constexpr (C::ramps)
+      ramp = __shfl_sync(0xffffffffu, shared.ramp_smem + uint32_t(step.ramp(consumer)) * 128, 0);
     step.begin = __shfl_sync(0xffffffffu, step.begin, 0);
     step.flags = __shfl_sync(0xffffffffu, step.flags, 0);
     k_tile = __shfl_sync(0xffffffffu, shared.k_smem + k_cursor.stage * C::k_bytes, 0);
@@ -345,7 +393,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       warp::apply_sign<C>(reinterpret_cast<uint4*>(shared.q + rows), params.scale, thread,
                           8 + consumer);
     q_tile = __shfl_sync(0xffffffffu, shared.q_smem + rows, 0);
-    warp::issue_qk<C>(s[0], q_tile, k_tile);
+    warp::issue_qk<C>(s[0], q_tile, k_tile, ramp, shared.ramp_keys_smem);
   };
 
   receive_step();
@@ -370,27 +418,33 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       return detail::min_of(block.q.begin + r, block.q.end - 1);
     };
     const auto tile_step = [&] { return TileStep{step.begin, step.is(WorkStep::partial), true}; };
-    const auto visible = [&](int row, int k) { return mask.visible(position(row), k); };
+    using Shortcut = warp::ScoreShortcut<C, Score>;
+    Shortcut shortcut(score, params.scale);
+    const auto hide = [&] {
+      warp::shape_logits<C, false>(s, tile_step(), block.kv_len, params.scale, lane, mask, position,
+                                   [&](int) { return &score; });
+    };
     const auto shape = [&] {
-      warp::shape_logits<C, scores>(s, tile_step(), block.kv_len, params.scale, lane, position,
-                                    visible, [&](int) { return &score; });
+      if (has_ramp()) {
+        STROBE_UNROLL
+        for (int i = 0; i < 4 * C::key_tiles; ++i)
+          s[0][i / 4][i % 4] = shortcut.logit_log2(s[0][i / 4][i % 4], i % 4, 0.f) * ln_2;
+      } else {
+        warp::shape_logits<C, scores>(s, tile_step(), block.kv_len, params.scale, lane, mask,
+                                      position, [&](int) { return &score; });
+      }
     };
     // The score's shortcut, where it has one and it is good for all of the warp's logits of this
-    // key tile; those of hidden keys become -infinity, which a shortcut with a limit does not
-    // stand.
-    using Shortcut = warp::ScoreShortcut<C, Score>;
-    Shortcut shortcut;
+    // key tile. Hidden keys' logits become -infinity, which a ramp leaves as it is.
     const auto takes_shortcut = [&] {
       if constexpr (!Shortcut::exists) return false;
-      if (Shortcut::limited && step.is(WorkStep::partial)) return false;
-      if constexpr (!Shortcut::limited)
-        warp::shape_logits<C, false>(s, tile_step(), block.kv_len, params.scale, lane, position,
-                                     visible, [&](int) { return &score; });
+      if (Shortcut::limited ? step.is(WorkStep::partial) : !has_ramp()) return false;
+      if constexpr (!Shortcut::limited) hide();
       return shortcut.is_good_for(s[0]);
     };
     const auto prepare_shortcut = [&](float limit0_log2, float limit1_log2) {
-      shortcut.prepare(a.mask, score, block, tile_step(), params.scale, lane, position,
-                       {limit0_log2, limit1_log2});
+      if (C::ramps && !has_ramp()) return;  // there may be no such key
+      shortcut.prepare(score, step.begin, position, {limit0_log2, limit1_log2});
     };
     // Of the accumulator tiles [first, end).
     const auto exponentiate = [&](int first, int end) {
@@ -401,7 +455,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       STROBE_UNROLL
       for (int n = first; n < end; ++n)
         softmax.exponentiate(s[0][n], 0, [&](float product, int e, float more) {
-          return shortcut.logit_log2(product, n, e, more);
+          return shortcut.logit_log2(product, e, more);
         });
     };
     const auto round_p = [&] {
@@ -431,8 +485,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       release_v();
     };
     Block own = block;
-    own.q.begin = detail::min_of(block.q.begin + 64 * consumer, block.q.end);
-    own.q.end = detail::min_of(own.q.begin + 64, block.q.end);
+    own.q = rows_of_consumer(block.q, consumer);
     const auto sees_no_more = [&] {
       return C::consumers > 1 && step.is(WorkStep::partial) &&
              !next_tile(a.mask.bind(own), step.begin, block.kv_len, C::block_kv).valid;
@@ -449,7 +502,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
         unit = 1.f;
         STROBE_UNROLL
         for (int i = 0; i < 4 * C::key_tiles; ++i)
-          s[0][i / 4][i % 4] = shortcut.logit_log2(s[0][i / 4][i % 4], i / 4, i % 4, 0.f);
+          s[0][i / 4][i % 4] = shortcut.logit_log2(s[0][i / 4][i % 4], i % 4, 0.f);
       } else {
         shape();
       }
@@ -460,17 +513,17 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       bool grew = false, over = false;
       while (!step.is(WorkStep::last)) {
         receive_step();
-        prepare_shortcut(softmax.m_log2[0][0] + C::slack_log2,
-                         softmax.m_log2[0][1] + C::slack_log2);
         take_turn();
         if (sees_no_more()) {
           over = true;
           break;
         }
-        warp::issue_qk<C>(s[0], q_tile, k_tile);
+        warp::issue_qk<C>(s[0], q_tile, k_tile, ramp, shared.ramp_keys_smem);
         if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
         multiply_pv();
         pass_turn();
+        prepare_shortcut(softmax.m_log2[0][0] + C::slack_log2,
+                         softmax.m_log2[0][1] + C::slack_log2);
         ptx::wgmma_wait<1>(s[0]);
         release_k();
         // P V of the tile before is done by the time that most exponentials are, and the others
@@ -544,16 +597,23 @@ static __global__ void __launch_bounds__(PrefillSm90a<Attention, Size>::threads,
   STROBE_DYNAMIC_SHARED(shared_memory);
   if (threadIdx.x == 0) {
     const PrefillShared<C> shared(shared_memory);
-    const auto init = [](uint32_t full, uint32_t empty, int stages, int consumers) {
+    const auto init = [](uint32_t full, int producers, uint32_t empty, int consumers, int stages) {
       for (int stage = 0; stage < stages; ++stage) {
-        ptx::mbarrier_init(full + 8 * stage, 1);
+        ptx::mbarrier_init(full + 8 * stage, producers);
         ptx::mbarrier_init(empty + 8 * stage, consumers);
       }
     };
-    init(shared.q_full, shared.q_empty, C::q_buffers, 128 * C::consumers);
-    init(shared.k_full, shared.k_empty, C::k_stages, 4 * C::consumers);
-    init(shared.v_full, shared.v_empty, C::v_stages, 4 * C::consumers);
+    init(shared.q_full, 1, shared.q_empty, 128 * C::consumers, C::q_buffers);
+    init(shared.k_full, C::ramps ? 2 : 1, shared.k_empty, 4 * C::consumers, C::k_stages);
+    init(shared.v_full, 1, shared.v_empty, 4 * C::consumers, C::v_stages);
     ptx::mbarrier_fence_init();
+  }
+  if constexpr (C::ramps) {
+    const PrefillShared<C> shared(shared_memory);
+    for (int i = int(threadIdx.x); i < C::block_kv; i += C::threads)
+      shared.control.ramp_keys[i] = warp::Ramp<typename C::T>::key_row(i);
+    if (threadIdx.x < 8) shared.control.ramp[0][threadIdx.x] = make_uint4(0, 0, 0, 0);
+    ptx::fence_proxy_async();
   }
   __syncthreads();
   const int warpgroup = __shfl_sync(0xffffffffu, int(threadIdx.x) / 128, 0);

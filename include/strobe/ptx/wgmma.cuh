@@ -33,6 +33,16 @@ STROBE_HOST_DEVICE constexpr uint64_t wgmma_operand(uint32_t tile_smem, uint32_t
          uint64_t(1024 >> 4) << 32 | uint64_t(1) << 62;
 }
 
+// The other layout, without a swizzle and with rows along the summed dimension for A, along N for
+// B: 8 x 8 matrices of 128 contiguous bytes, a row after the other. They lie `rows_bytes` apart
+// from 8 rows to the next 8 and `sum_bytes` from 8 summed indices to the other 8; 0 has the same
+// matrix stand in all places. smem and both distances: multiples of 16.
+STROBE_HOST_DEVICE constexpr uint64_t wgmma_plain_operand(uint32_t smem, uint32_t rows_bytes,
+                                                          uint32_t sum_bytes) {
+  return uint64_t((smem & 0x3ffffu) >> 4) | uint64_t(sum_bytes >> 4) << 16 |
+         uint64_t(rows_bytes >> 4) << 32;
+}
+
 // The same operand `bytes` further on (a multiple of 16). Only the low word moves, so that in a row
 // of products the high one stays where it is.
 STROBE_HOST_DEVICE constexpr uint64_t wgmma_advance(uint64_t operand, uint32_t bytes) {

@@ -26,17 +26,20 @@ constexpr char kWait[] = "wgmma.wait_group";
 
 // What a descriptor says of the 128-byte swizzle's layouts (the PTX ISA calls rows_along_sum
 // MN-major). Tiles of eight rows of 128 bytes lie `tile` apart down the rows, and `panel` apart
-// along them, where the rows are longer than 64 elements.
+// along them, where the rows are longer than 64 elements. Or of the plain layout: 8x8 matrices of
+// 128 contiguous bytes, `tile` apart down the rows and `panel` apart along them.
 struct Operand {
   uint32_t start;  // offset in shared memory
   uint32_t panel;
   uint32_t tile;
   bool rows_along_sum;
+  bool plain;
 
-  // The 8x8 matrix of columns (of B; rows of A) 8 c .. and summed indices 8 k ..: its first row.
-  uint32_t at(uint32_t c, uint32_t k) const {
-    return rows_along_sum ? start + c / 8 * panel + k * tile + c % 8 * 16
-                          : start + c * tile + k * 16;
+  // The 8x8 matrix of columns (of B; rows of A) 8 c .. and summed indices 8 k ..: its row i.
+  uint32_t at(uint32_t c, uint32_t k, uint32_t i) const {
+    if (plain) return start + c * tile + k * panel + i * 16;
+    return swizzle_128(i * 128 + (rows_along_sum ? start + c / 8 * panel + k * tile + c % 8 * 16
+                                                 : start + c * tile + k * 16));
   }
 };
 
@@ -44,7 +47,7 @@ Operand decode(uint64_t descriptor, bool rows_along_sum) {
   const auto field = [&](int shift) {
     return static_cast<uint32_t>(descriptor >> shift & 0x3fff) << 4;
   };
-  return {field(0) - kSharedBase, field(16), field(32), rows_along_sum};
+  return {field(0) - kSharedBase, field(16), field(32), rows_along_sum, descriptor >> 62 == 0};
 }
 
 // Does the descriptor mean what Operand says, and is all of it in shared memory?
@@ -53,16 +56,18 @@ void check_operand(uint64_t descriptor, bool rows_along_sum, uint32_t columns, c
   const Operand o = decode(descriptor, rows_along_sum);
   const uint32_t within = o.start % 1024;
   const bool aligned = rows_along_sum ? within == 0 : within % 32 == 0 && within < 128;
-  if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0 || !aligned || o.tile % 1024 != 0) {
+  const bool swizzled = descriptor >> 62 == 1 && aligned && o.tile % 1024 == 0;
+  if (!(swizzled || (o.plain && !rows_along_sum)) || (descriptor >> 49 & 7) != 0) {
     engine->fail(
         format("wgmma at %s: descriptor %llx of %c is not what ptx::wgmma_operand makes of "
-               "a 1024-byte aligned tile",
+               "a 1024-byte aligned tile, nor what ptx::wgmma_plain_operand makes",
                describe(site).text, static_cast<unsigned long long>(descriptor), letter));
   }
+  const uint32_t bytes = o.plain ? 128 : 1024;  // of which the matrix is part
   for (uint32_t c = 0; c < columns / 8; ++c) {
-    for (uint32_t k = 0; k < (rows_along_sum ? 2u : 1u); ++k) {
-      shared_offset((o.at(c, k) & ~1023u) + kSharedBase, 1024, 1024,
-                    letter == 'A' ? "wgmma's A" : "wgmma's B", site);
+    for (uint32_t k = 0; k < 2; ++k) {
+      shared_offset((o.at(c, k, 0) & ~(o.plain ? 15u : 1023u)) + kSharedBase, bytes,
+                    o.plain ? 16 : 1024, letter == 'A' ? "wgmma's A" : "wgmma's B", site);
     }
   }
 }
@@ -75,7 +80,7 @@ void note_reads(const Fiber& lane0, const Operand& o, uint32_t from, uint32_t to
   for (uint32_t c = from; c < to; ++c) {
     for (uint32_t k = 0; k < 2; ++k) {
       for (uint32_t i = 0; i < 8; ++i) {
-        engine->races.warp_read(access, swizzle_128(o.at(c, k) + i * 128), 16);
+        engine->races.warp_read(access, o.at(c, k, i), 16);
       }
     }
   }
@@ -93,8 +98,7 @@ thread_local Widened widened;
 void widen_operand(const unsigned char* shared, const Operand& o, uint32_t c, uint32_t k,
                    Element type, bool transposed, float* to, size_t stride) {
   const unsigned char* rows[8];
-  const uint32_t at = o.at(c, k);
-  for (uint32_t i = 0; i < 8; ++i) rows[i] = shared + swizzle_128(at + i * 128);
+  for (uint32_t i = 0; i < 8; ++i) rows[i] = shared + o.at(c, k, i);
   widen_8x8(type, rows, transposed, to, stride);
 }
 
