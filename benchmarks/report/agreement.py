@@ -2,7 +2,7 @@
 """Do the peers run here as fast as somebody else found? Compares peers and floors with a stored reference of the same GPU."""
 
 import collections
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from . import cases
 from .providers import FLOOR, PROVIDERS, STROBE, label
@@ -10,7 +10,16 @@ from .read import InputError
 from .tables import link, microseconds, rate, table
 
 TOLERANCE = 0.05
-Cell = collections.namedtuple("Cell", "case provider unit reference measured ratio")  # ratio of times, measured / reference
+WITHIN = f"within {100 * TOLERANCE:.0f} %"
+# Cells that one launch is fitted to: title, grid, peers.
+GROUPS = (
+    ("prefill, 16k tokens", "prefill", ("fa2", "cudnn")),
+    ("prefill, 12 heads", "twelve-heads", ("fa2", "cudnn")),
+    ("masks and scores", "variants", ("flex",)),
+    ("decode", "decode", ("fa2", "cudnn")),
+)
+# us: the time here; ratio: of times, measured / reference
+Cell = collections.namedtuple("Cell", "case provider unit reference measured us ratio")
 
 
 def cells(results, reference, path):
@@ -32,12 +41,16 @@ def cells(results, reference, path):
             continue
         unit = "median_us" if "median_us" in row else case.metric
         a, b = measured[unit], row[unit]
-        found.append(Cell(case, provider, unit, b, a, a / b if unit == "median_us" else b / a))
+        found.append(Cell(case, provider, unit, b, a, measured["median_us"], a / b if unit == "median_us" else b / a))
     return sorted(found, key=lambda cell: (cell.case.order, cell.provider))
 
 
 def _distance(cell):
     return max(cell.ratio, 1 / cell.ratio) - 1
+
+
+def _within(some):
+    return sum(_distance(cell) <= TOLERANCE for cell in some)
 
 
 def between(found, again):
@@ -57,7 +70,7 @@ def tables(found):
             [
                 name,
                 len(some),
-                sum(_distance(cell) <= TOLERANCE for cell in some),
+                _within(some),
                 f"{geometric_mean(cell.ratio for cell in some):.3f}",
                 link(worst.case, f"{worst.ratio:.3f}"),
             ]
@@ -74,8 +87,38 @@ def tables(found):
         for cell in found
         if _distance(cell) > TOLERANCE
     ]
-    within = f"within {100 * TOLERANCE:.0f} %"
     return (
-        table(["<", "cells in both", within, "geometric mean", "worst"], lines),
+        table(["<", "cells in both", WITHIN, "geometric mean", "worst"], lines),
         table(["<cell", "<", "reference", "here", "ratio"], outside) if outside else "",
     )
+
+
+def launch(some):
+    """Microseconds that a call of the reference takes longer: the median over the shorter half of the cells, because in long
+    ones a small difference of clocks is more than a launch."""
+    times = [(cell.us / cell.ratio, cell.us) for cell in some]
+    middle = median(there for there, _ in times)
+    return median(there - here for there, here in times if there <= middle)
+
+
+def launches(found):
+    """One line a group that has cells: agreement as timed, and with the group's launch added to the times here."""
+    lines = []
+    for name, grid, providers in GROUPS:
+        some = [cell for cell in found if cell.case.grid == grid and cell.provider in providers]
+        if some:
+            extra = launch(some)
+            added = [cell._replace(ratio=cell.ratio * (cell.us + extra) / cell.us) for cell in some]
+            worst = max(added, key=_distance)
+            peers = ", ".join(label(p) for p in providers if any(cell.provider == p for cell in some))
+            lines.append(
+                [
+                    f"{name}: {peers}",
+                    len(some),
+                    _within(some),
+                    f"{microseconds(extra)} us",
+                    _within(added),
+                    link(worst.case, f"{worst.ratio:.3f}"),
+                ]
+            )
+    return table(["<", "cells", WITHIN, "launch", f"{WITHIN} with it", "worst with it"], lines) if lines else ""

@@ -527,7 +527,7 @@ class Agreement(Files):
             "--from", self.folder / "stored.json", "--reference", path, "--page", self.folder / "page.md", "--no-charts"
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Outside of 5 %:", (self.folder / "page.md").read_text())
+        self.assertIn("As timed, outside of 5 %:", (self.folder / "page.md").read_text())
         self.assertEqual(links.broken(self.folder / "page.md"), [])
 
     def test_reference_between_two_ways_of_timing(self):
@@ -556,6 +556,59 @@ class Agreement(Files):
         alone.unlink()
         self.run_report(*arguments)
         self.assertNotIn("timed both ways", (self.folder / "page.md").read_text())
+
+    def with_launch(self, names, provider, extra, slower=lambda us: 1.0):
+        """Cells of a made-up reference: `extra` us more a call, then `slower` times that. Prefill by rate, decode by time."""
+        results = self.results(strobe=made_up.strobe(names), peers=made_up.peers(names))
+        rows = []
+        for name in names:
+            us = results.get(name, provider)["median_us"]
+            there, rate = (us + extra) * slower(us), results.get(name, provider).get("TFLOPS")
+            figure = {"TFLOPS": rate * us / there} if rate else {"median_us": there}
+            rows.append({"name": name, "provider": provider, **figure})
+        self.path = self.reference(rows)
+        return agreement.cells(results, read.read_stored(self.path, reference=True), self.path)
+
+    def test_a_launch_explains_all(self):
+        of = lambda grid, names: [name for name in names if cases.parse(name).grid == grid]
+        for title, names, provider in (
+            ("prefill, 16k tokens: cuDNN", of("prefill", made_up.prefill_names()), "cudnn"),
+            ("prefill, 12 heads: FA2", of("twelve-heads", made_up.prefill_names()), "fa2"),
+            ("masks and scores: FlexAttention", of("variants", made_up.prefill_names()), "flex"),
+            ("decode: FA2", of("decode", made_up.decode_names()), "fa2"),
+        ):
+            plain = self.with_launch(names, provider, 0)
+            extra = round(0.1 * max(cell.us for cell in plain), 1)  # no cell is within the tolerance without it
+            found = self.with_launch(names, provider, extra)
+            self.assertAlmostEqual(agreement.launch(found), extra, delta=1e-4 * extra)
+            lines = agreement.launches(found).splitlines()
+            self.assertEqual(len(lines), 3)
+            shown, n = tables.microseconds(extra), len(names)
+            self.assertRegex(lines[2], rf"^\| {title} \| {n} \| 0 \| {shown} us \| {n} \| \[1\.000\]\(#\S+\) \|$")
+            self.assertRegex(agreement.launches(plain), rf"\| {n} \| {n} \| -?0\.00 us \| {n} \|")
+
+    def test_long_cells_do_not_decide_the_launch(self):
+        names = [name for name in made_up.prefill_names() if cases.parse(name).grid == "prefill"]
+        middle = sorted(cell.us for cell in self.with_launch(names, "fa2", 0))[len(names) // 2]
+        found = self.with_launch(names, "fa2", 20, lambda us: 1.3 if us >= middle else 1.0)
+        self.assertAlmostEqual(agreement.launch(found), 20, delta=0.01)
+        self.assertIn(f"| 20.0 us | {len(names) // 2} | [0.7", agreement.launches(found))
+
+    def test_a_group_without_cells_has_no_line(self):
+        found = self.with_launch([DECODE], "cudnn", 5)
+        self.assertEqual(len(agreement.launches(found).splitlines()), 3)
+        self.assertNotIn("prefill,", agreement.launches(found))
+        arguments = ["--from", self.folder / "stored.json", "--reference", self.path, "--page", self.folder / "page.md"]
+        done = self.run_report(*arguments, "--no-charts")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("| decode: cuDNN | 1 | 0 | 5.00 us | 1 | [1.000]", (self.folder / "page.md").read_text())
+        self.assertEqual(links.broken(self.folder / "page.md"), [])
+        floor = self.results().floor_us(DECODE)
+        self.reference([{"name": DECODE, "provider": "floor", "median_us": floor}])
+        self.run_report(*arguments, "--no-charts")
+        text = (self.folder / "page.md").read_text()
+        self.assertIn("As timed, none is outside of 5 %.", text)
+        self.assertNotIn("contains its launch", text)
 
     def test_another_gpu_is_an_error(self):
         path = self.reference([{"name": DECODE, "provider": "cudnn", "median_us": 1.0}], gpu="Other GPU")
