@@ -30,7 +30,7 @@
 //   Shortcut Bound::shortcut(float scale) const;
 //
 // a few operations without a branch, good for some logits only, which may then run beside the
-// exponentials. Shortcut is a type of the score's own with
+// exponentials. Shortcut is a type of the score's own, of any name, with
 //
 //   float operator()(float product, float more) const;
 //   float most(float log2_logit) const;
@@ -63,17 +63,22 @@ struct LogitRow {
 };
 
 namespace detail {
-/// The type of a score's shortcut, where it has one.
-template <class Bound, class = void>
-struct ShortcutOf {
-  static constexpr bool exists = false;
-  struct type {};
-};
+// Looked up by name alone, so that a wrong signature is an error and never a silent default.
 template <class Bound>
-struct ShortcutOf<Bound, decltype(void(&Bound::shortcut))> {
-  static constexpr bool exists = true;
-  using type = typename Bound::Shortcut;
-};
+STROBE_HOST_DEVICE constexpr auto has_shortcut(int) -> decltype(&Bound::shortcut, true) {
+  return true;
+}
+template <class Bound>
+STROBE_HOST_DEVICE constexpr bool has_shortcut(...) {
+  return false;
+}
+template <class Shortcut, class = void>
+inline constexpr bool is_shortcut = false;
+template <class Shortcut>
+inline constexpr bool is_shortcut<Shortcut, Void<decltype(float(declare<Shortcut>()(0.f, 0.f))),
+                                                 decltype(float(declare<Shortcut>().most(0.f))),
+                                                 decltype(float(declare<Shortcut>().limit()))>> =
+    true;
 template <class Bound>
 STROBE_HOST_DEVICE constexpr auto has_ramp(int) -> decltype(&Bound::ramp, true) {
   return true;

@@ -152,7 +152,7 @@ STROBE_DEVICE void issue_pv(float (&o)[C::value_tiles][4], const uint32_t (&p)[C
 /// How a score's logits come from the products of one key tile without what stands between products
 /// and exponentials otherwise, for the two rows that a lane has: not at all, by its ramp, or by its
 /// shortcut (score.hpp).
-template <class C, class Score, bool = C::ramps, bool = detail::ShortcutOf<Score>::exists>
+template <class C, class Score, bool = C::ramps, bool = detail::has_shortcut<Score>(0)>
 struct ScoreShortcut {
   static constexpr bool exists = false, limited = false;
   STROBE_DEVICE ScoreShortcut(const Score&, float) {}
@@ -193,7 +193,7 @@ struct ScoreShortcut<C, Score, true, Shortcut> {
 
 template <class C, class Score>
 struct ScoreShortcut<C, Score, false, true> {
-  using Shortcut = typename detail::ShortcutOf<Score>::type;
+  using Shortcut = decltype(detail::declare<Score>().shortcut(0.f));
   static constexpr bool exists = true, limited = true;
   Shortcut shortcut;
   float most[2];

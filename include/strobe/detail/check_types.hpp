@@ -6,6 +6,7 @@
 
 #include "../mask.hpp"
 #include "../policy.hpp"
+#include "../score.hpp"
 
 // Names are enough here; kernels include the headers.
 struct __half;
@@ -56,11 +57,43 @@ inline constexpr bool mask_next_key_fits = true;
 template <class Mask>
 inline constexpr bool mask_next_key_fits<Mask, Void<BoundOf<Mask>>> = next_key_fits<BoundOf<Mask>>;
 
+template <class Bound, class = void>
+inline constexpr bool keys_of_fits = !has_keys_of<Bound>(0);
+template <class Bound>
+inline constexpr bool keys_of_fits<Bound, Void<decltype(declare<Bound>().keys_of(0))>> =
+    is_same<decltype(declare<Bound>().keys_of(0)), Span>;
+template <class Mask, class = void>
+inline constexpr bool mask_keys_of_fits = true;
+template <class Mask>
+inline constexpr bool mask_keys_of_fits<Mask, Void<BoundOf<Mask>>> = keys_of_fits<BoundOf<Mask>>;
+
 template <class Score, class = void>
 inline constexpr bool has_score = false;
 template <class Score>
 inline constexpr bool
     has_score<Score, Void<decltype(float(declare<BoundOf<Score>>()(0.f, 0, 0)))>> = true;
+
+template <class Bound, class = void>
+inline constexpr bool ramp_fits = !has_ramp<Bound>(0);
+template <class Bound>
+inline constexpr bool ramp_fits<
+    Bound, Void<decltype(declare<Bound>().ramp(Span{}, Span{}, static_cast<float*>(nullptr)))>> =
+    is_same<decltype(declare<Bound>().ramp(Span{}, Span{}, static_cast<float*>(nullptr))), bool>;
+template <class Score, class = void>
+inline constexpr bool score_ramp_fits = true;
+template <class Score>
+inline constexpr bool score_ramp_fits<Score, Void<BoundOf<Score>>> = ramp_fits<BoundOf<Score>>;
+
+template <class Bound, class = void>
+inline constexpr bool shortcut_fits = !has_shortcut<Bound>(0);
+template <class Bound>
+inline constexpr bool shortcut_fits<Bound, Void<decltype(declare<Bound>().shortcut(0.f))>> =
+    is_shortcut<decltype(declare<Bound>().shortcut(0.f))>;
+template <class Score, class = void>
+inline constexpr bool score_shortcut_fits = true;
+template <class Score>
+inline constexpr bool score_shortcut_fits<Score, Void<BoundOf<Score>>> =
+    shortcut_fits<BoundOf<Score>>;
 
 template <class Kv, class = void>
 inline constexpr bool has_value_type = false;
@@ -111,10 +144,19 @@ struct CheckTypes {
                 "mask: its Bound's tile is Tile tile(Span keys) const (mask.hpp)");
   static_assert(mask_next_key_fits<Mask>,
                 "mask: its Bound's next_key is int next_key(int k) const (mask.hpp)");
+  static_assert(mask_keys_of_fits<Mask>,
+                "mask: its Bound's keys_of is Span keys_of(int q) const (mask.hpp)");
 
   static_assert(has_bind<Score>, "score: it needs Bound bind(const Block&) const (score.hpp)");
   static_assert(!has_bind<Score> || has_score<Score>,
                 "score: its Bound needs float operator()(float logit, int q, int k) const "
+                "(score.hpp)");
+  static_assert(score_ramp_fits<Score>,
+                "score: its Bound's ramp is bool ramp(Span q, Span keys, float* per_key) const "
+                "(score.hpp)");
+  static_assert(score_shortcut_fits<Score>,
+                "score: its Bound's shortcut is shortcut(float scale) const and returns what has "
+                "float operator()(float product, float more), most(float) and limit(), all const "
                 "(score.hpp)");
 
   static_assert(__is_trivially_copyable(Mask),
