@@ -407,10 +407,11 @@ struct Both {
       return after_first >= kv_len ? after_first : detail::mask_next_key(second, after_first);
     }
     /// Where both have it.
-    template <class A = detail::BoundOf<First>, class B = detail::BoundOf<Second>>
+    template <class FirstBound = detail::BoundOf<First>,
+              class SecondBound = detail::BoundOf<Second>>
     STROBE_HOST_DEVICE auto keys_of(int q) const
-        -> decltype(detail::declare<const A&>().keys_of(q),
-                    detail::declare<const B&>().keys_of(q)) {
+        -> decltype(detail::declare<FirstBound>().keys_of(q),
+                    detail::declare<SecondBound>().keys_of(q)) {
       const Span a = first.keys_of(q), b = second.keys_of(q);
       return {detail::max_of(a.begin, b.begin), detail::min_of(a.end, b.end)};
     }

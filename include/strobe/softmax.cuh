@@ -5,8 +5,8 @@
 // m) is computed as exp2(x * scale_log2 - m * scale_log2), one FMA and one exponential an element.
 #pragma once
 
+#include "detail/integers.hpp"
 #include "ptx/math.cuh"
-#include "types.hpp"
 
 namespace strobe {
 inline namespace STROBE_ABI {
@@ -32,6 +32,9 @@ STROBE_DEVICE float multiply(float a, float b) {
 /// m of a row that has seen no key: the least finite number rather than -infinity. Every finite
 /// logit raises it, and -infinity - m stays -infinity where -infinity - -infinity would be NaN.
 inline constexpr float least_logit = -3.402823466e38f;
+
+/// Base-2 logits times this are natural ones.
+inline constexpr float ln_2 = 0.6931471805599453f;
 
 /// What the accumulated output is multiplied by at the end: 1 / l, and 0 for a row that saw no key.
 /// NaN stays NaN.

@@ -19,7 +19,6 @@ inline namespace STROBE_ABI {
 
 /// Softmax is computed in base 2: exp(x) = exp2(log2_e * x).
 inline constexpr float log2_e = 1.4426950408889634f;
-inline constexpr float ln_2 = 0.6931471805599453f;
 
 /// A tensor [batch, token, head, dim] in memory: where element (0, 0, 0, 0) is, and how far apart
 /// neighbours are, in elements. The dim stride is always 1, so (batch, token, head, dim) and
