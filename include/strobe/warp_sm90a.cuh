@@ -41,11 +41,10 @@ struct Ramp {
   uint4 row;
   bool exists;
 
-  /// Not where scale is not positive, where fp16, which reaches 65504, does not hold it, or where
-  /// it climbs so far, 512 and more over the key tile, that the products' last bits suffer.
-  STROBE_DEVICE Ramp(float per_key, float scale, int block_kv) {
+  /// Not where scale is not positive, or where fp16, which reaches 65504, does not hold it.
+  STROBE_DEVICE Ramp(float per_key, float scale) {
     const float half = per_key * (0.5f / scale);
-    exists = scale > 0.f && fabsf(half) < 3e4f && fabsf(per_key) * float(block_kv) < 512.f;
+    exists = scale > 0.f && fabsf(half) < 3e4f;
     float rest = half - tile::unpack2<T>(ptx::pack2<T>(half, 0.f)).x;
     row.x = ptx::pack2<T>(half, rest);
     rest -= tile::unpack2<T>(ptx::pack2<T>(rest, 0.f)).x;
@@ -75,7 +74,7 @@ struct RampTable {
     if (count > 0 && first == per_key) return number;
     if (count > 1 && second == per_key) return number + 1;
     if (count == 2) return 0;
-    const Ramp<typename C::T> ramp(per_key, scale, C::block_kv);
+    const Ramp<typename C::T> ramp(per_key, scale);
     if (!ramp.exists) return 0;
     if (lane < 8) rows[number + count][lane] = ramp.row;
     ptx::fence_proxy_async();
@@ -85,13 +84,27 @@ struct RampTable {
   }
 };
 
-/// Whether the score adds a ramp to what rows see of a key tile, from the tile's first key on.
-/// Called by whole warps, with the same result.
+/// Whether the score adds a ramp to these rows and keys, of one tile, whose sums in tensor cores
+/// are good enough: they end at the last bit of the largest number met, which is what a ramp has
+/// climbed to. Gentle ones always are; of steep ones the far side, where nothing weighs much.
+template <class Score>
+STROBE_DEVICE bool adds_ramp(const Score& score, Span rows, Span keys, int block_kv,
+                             float* per_key) {
+  if (!score.ramp(rows, keys, per_key)) return false;
+  const float climbs = fabsf(*per_key) * float(block_kv);
+  if (climbs < 96.f) return true;  // a last bit of which is 8e-6
+  const int top = *per_key > 0.f ? keys.end - 1 : keys.begin;
+  return climbs < 256.f && score(0.f, rows.begin, top) < -16.f &&
+         score(0.f, rows.end - 1, top) < -16.f;
+}
+
+/// The same for what rows see of a key tile, from the tile's first key on. Called by whole warps,
+/// with the same result.
 template <class Score, class Mask>
 STROBE_DEVICE bool has_ramp(const Score& score, const Mask& mask, Span rows, bool partial,
-                            Span keys, int lane, float* per_key) {
+                            Span keys, int block_kv, int lane, float* per_key) {
   if (rows.begin == rows.end) return false;
-  if (score.ramp(rows, keys, per_key)) return true;
+  if (adds_ramp(score, rows, keys, block_kv, per_key)) return true;
   if constexpr (detail::has_keys_of<Mask>(0)) {
     if (!partial) return false;
     // Keys that a row does not see are none of its business: often those behind itself.
@@ -102,8 +115,8 @@ STROBE_DEVICE bool has_ramp(const Score& score, const Mask& mask, Span rows, boo
       const int end = detail::min_of(seen.end, keys.end);
       if (detail::max_of(seen.begin, keys.begin) >= end) continue;
       float of_row = 0.f;
-      all = score.ramp({q, q + 1}, {keys.begin, end}, &of_row) && (!some || of_row == *per_key) &&
-            all;
+      all = adds_ramp(score, {q, q + 1}, {keys.begin, end}, block_kv, &of_row) &&
+            (!some || of_row == *per_key) && all;
       *per_key = of_row;
       some = true;
     }

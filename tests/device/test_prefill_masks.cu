@@ -300,9 +300,12 @@ STROBE_TEST_CASE("scores with many key tiles", "") {
   check_problem<Biased>(with_scale(p, -0.3f), {}, {slopes.data(), 0});
   check_problem<Biased>(with_scale(p, 0.f), {}, {slopes.data(), 0});
   check_problem<With<strobe::Causal, strobe::Alibi>>(shape(300, 700), {}, {slopes.data(), 0});
-  // Too steep for tensor cores, and nearly so.
-  const SharedTable<float> steep({5.f, 3.875f});
-  check_problem<Biased>(p, {}, {steep.data(), 0});
+  // Too steep for tensor cores near the query, or everywhere, or nearly so: LSE tells.
+  for (const std::vector<float>& pair : {std::vector<float>{3.875f, 0.7071068f}, {1.9f, 0.84f}}) {
+    const SharedTable<float> steep(pair);
+    check_problem<Biased>(p, {}, {steep.data(), 0});
+    check_problem<With<strobe::Causal, strobe::Alibi>>(shape(400, 700), {}, {steep.data(), 0});
+  }
   // Keys hidden on both sides, in spans and otherwise.
   using Windowed = With<strobe::Window, strobe::Alibi, __nv_bfloat16>;
   check_problem<Windowed>(shape(330, 700), {170, 60}, {slopes.data(), 0});

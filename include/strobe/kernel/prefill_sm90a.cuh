@@ -291,13 +291,13 @@ STROBE_DEVICE void produce_sm90a(const PrefillSm90aParams<Attention>& params,
           const Span keys{step.begin, detail::min_of(step.begin + C::block_kv, sequence.kv_len)};
           const bool some = keys.begin < keys.end;
           float per_key;
-          if (some && score.ramp(block.q, keys, &per_key)) {
+          if (some && warp::adds_ramp(score, block.q, keys, C::block_kv, &per_key)) {
             flags |= ramps.find(per_key, params.scale, lane) * WorkStep::each_consumer_ramp;
           } else if (some) {
             STROBE_UNROLL_BY(1)
             for (int c = 0; c < C::consumers; ++c)
               if (warp::has_ramp(score, mask, rows_of_consumer(block.q, c), step.partial, keys,
-                                 lane, &per_key))
+                                 C::block_kv, lane, &per_key))
                 flags |= ramps.find(per_key, params.scale, lane) << WorkStep::ramp_bit(c);
           }
           if (lane == 0) {
