@@ -23,9 +23,11 @@
 //
 //   bool Bound::ramp(Span q, Span keys, float* per_key) const;
 //
-// Whether all that it does to the logits of these queries and keys is to add a number of each
-// query's own and *per_key more for each key than for the key before: ramps cost little on Hopper,
-// where tensor cores add them. And a score that depends on the logit alone may have
+// Whether all that it does to the logits of these queries and keys (there is one of each at least)
+// is to add a number of each query's own and *per_key more, in natural units, for each key than for
+// the key before: ramps cost little on Hopper, where tensor cores add them. operator()(0, q,
+// keys.begin) is then what it adds for the first key. And a score that depends on the logit alone
+// may have
 //
 //   Shortcut Bound::shortcut(float scale) const;
 //

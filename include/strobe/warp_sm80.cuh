@@ -166,8 +166,9 @@ struct RowBits {
 
 /// Scores the logits of one tile and, where it is partial, hides what the mask hides and keys past
 /// kv_len. Rows are numbered 2 * row tile + half: row lane / 4 + 8 * half of that tile.
-/// position(row) is where it stands, and score_of(row) points to the row's bound score. Columns
-/// outside, rows inside: what a mask loads for a key then serves all rows and is gone.
+/// position(row) is where it stands, and score_of(row) points to the row's bound score. A mask
+/// without keys_of is asked columns outside, rows inside: what it loads for a key then serves all
+/// rows and is gone.
 template <class C, bool Scores, class Mask, class Position, class ScoreOf>
 STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const TileStep& step,
                                 int kv_len, float scale, int lane, const Mask& mask,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What one warpgroup does with one key tile on wgmma: S = Q K^T, P V, the sign of Q, and scores'
-// shortcuts. What is the same for one warp's rows, scores and masks, rounding and storing, is
-// warp_sm80.cuh's. Layer: warp.
+// ramps and shortcuts. What is the same for one warp's rows, scores and masks, rounding and
+// storing, is warp_sm80.cuh's. Layer: warp.
 //
-// C, a kernel's compile-time numbers, has T, head_dim, block_q, block_kv, head_panels, key_tiles
-// and value_tiles. Tiles lie in shared memory as tile/load_tma.cuh says. Everything here is called
-// by whole warpgroups.
+// C, a kernel's compile-time numbers, has T, head_dim, block_q, block_kv, head_panels, key_tiles,
+// value_tiles and ramps. Tiles lie in shared memory as tile/load_tma.cuh says. Everything here is
+// called by whole warpgroups, but for what says otherwise.
 #pragma once
 
 #include "ptx/barrier.cuh"
@@ -58,7 +58,7 @@ struct Ramp {
 };
 
 /// The ramps of one query tile as its producer meets them: one, or two different ones, as left and
-/// right of a diagonal. What is behind a third is left to the score's ordinary form.
+/// right of a diagonal. A third is left to the score's ordinary form.
 template <class C>
 struct RampTable {
   uint4 (*rows)[8];
