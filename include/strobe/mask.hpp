@@ -13,13 +13,14 @@
 ///     bool visible(int q, int k) const;   // does the query at position q see key k?
 ///     Tile tile(Span keys) const;         // all of block.q against these keys; default: partial
 ///     int next_key(int k) const;          // see below; default: k
-///     Span keys_of(int q) const;          // the keys that q sees, if they are one span always
+///     Span keys_of(int q) const;          // the keys that q sees, where they are one span
+///     bool one_span() const;              // whether they are, for all of block.q; default: true
 ///
 /// `visible` is asked only in partial tiles. `next_key` is a key >= k such that nothing in
 /// [k, next_key(k)) is visible to any row of the block, so that holes cost nothing; it may lie past
-/// the last key. Where there is a `keys_of`, partial tiles ask for it once a row instead of for
-/// `visible` once an element; it may begin before the first key and end past the last one. All are
-/// asked only with q in block.q and keys in [0, block.kv_len).
+/// the last key. Where there is a `keys_of`, and `one_span` is true or not there, partial tiles ask
+/// for it once a row instead of for `visible` once an element; it may begin before the first key
+/// and end past the last one. All are asked only with q in block.q and keys in [0, block.kv_len).
 ///
 /// Positions are in key coordinates (see Block): causal is k <= q for prefill and decode alike.
 /// `tile` and `next_key` may be cautious (partial for full, k for a later key) and stay right;
@@ -28,7 +29,8 @@
 /// see a given key tile, backward's question, is the same `tile` asked of a Block bound to those
 /// query rows. `visible` must not differ between the query heads that share a KV head unless the
 /// mask says `static constexpr bool varies_by_head = true`; kernels that pack such heads into one
-/// block then do not pack them.
+/// block then do not pack them. `static constexpr bool looks_up = true` says that `keys_of` reads
+/// memory: kernels then ask it once a row, and keep the answer in registers.
 #pragma once
 
 #include "types.hpp"
@@ -161,6 +163,7 @@ struct SinkWindow {
 /// tiles of other documents are then not visited. In any other order every tile is, element by
 /// element. Combine with Causal through Both.
 struct Document {
+  static constexpr bool looks_up = true;
   const int* document_of = nullptr;
   int64_t batch_stride = 0;
   bool ascending = false;
@@ -170,8 +173,15 @@ struct Document {
     Span keys;          ///< of the documents of the block's rows; all where not ascending
     bool one_document;  ///< ascending, and all rows are of one
     int kv_len;
+    bool ascending;
     STROBE_HOST_DEVICE bool visible(int position, int k) const {
       return position >= 0 && of[position] == of[k];
+    }
+    STROBE_HOST_DEVICE bool one_span() const { return ascending; }
+    STROBE_HOST_DEVICE Span keys_of(int position) const {
+      if (position < 0) return {0, 0};
+      if (one_document) return keys;
+      return keys_around(of, keys, position, position);
     }
     STROBE_HOST_DEVICE Tile tile(Span tile_keys) const {
       if (tile_keys.end <= keys.begin || tile_keys.begin >= keys.end) return Tile::skip;
@@ -185,7 +195,7 @@ struct Document {
   };
   STROBE_HOST_DEVICE Bound bind(const Block& block) const {
     const int* const of = document_of + block.batch * batch_stride;
-    Bound bound{of, {0, block.kv_len}, false, block.kv_len};
+    Bound bound{of, {0, block.kv_len}, false, block.kv_len, ascending};
     if (!ascending) return bound;
     // Rows before key 0 see nothing; where all are, no key is visited.
     const int first_row = detail::max_of(block.q.begin, 0), last_row = block.q.end - 1;
@@ -193,24 +203,24 @@ struct Document {
       bound.keys = {block.kv_len, block.kv_len};
       return bound;
     }
-    bound.keys = {first_not_below(of, block.kv_len, of[first_row]),
-                  first_not_below(of, block.kv_len, int64_t(of[last_row]) + 1)};
+    bound.keys = keys_around(of, bound.keys, first_row, last_row);
     bound.one_document = block.q.begin >= 0 && of[first_row] == of[last_row];
     return bound;
   }
 
-  /// First of `count` ascending numbers that is not below `number`, or `count`.
-  STROBE_HOST_DEVICE static int first_not_below(const int* of, int count, int64_t number) {
-    int begin = 0, end = count;
-    while (begin < end) {
-      const int middle = begin + (end - begin) / 2;
-      if (of[middle] < number) {
-        begin = middle + 1;
-      } else {
-        end = middle;
-      }
+  /// Of these keys the ones of the documents of `first` to `last`. Both ends are searched for at
+  /// once, because a load takes long.
+  STROBE_HOST_DEVICE static Span keys_around(const int* of, Span keys, int first, int last) {
+    const int low = of[first], high = of[last];
+    Span begin{keys.begin, first}, end{last, keys.end - 1};  // where each may be, ends included
+    while (begin.begin < begin.end || end.begin < end.end) {
+      const int b = begin.begin + (begin.end - begin.begin) / 2;
+      const int e = end.begin + (end.end - end.begin + 1) / 2;
+      const bool before = of[b] < low, within = of[e] <= high;
+      (before ? begin.begin : begin.end) = before ? b + 1 : b;
+      (within ? end.begin : end.end) = within ? e : e - 1;
     }
-    return begin;
+    return {begin.begin, end.begin + 1};
   }
 
 #if !defined(__CUDACC_RTC__)
@@ -346,12 +356,29 @@ template <class Bound>
 STROBE_HOST_DEVICE constexpr bool has_keys_of(...) {
   return false;
 }
+template <class Bound>
+STROBE_HOST_DEVICE constexpr auto has_one_span(int) -> decltype(&Bound::one_span, true) {
+  return true;
+}
+template <class Bound>
+STROBE_HOST_DEVICE constexpr bool has_one_span(...) {
+  return false;
+}
 template <class Mask>
 STROBE_HOST_DEVICE constexpr auto varies_by_head(int) -> decltype(Mask::varies_by_head) {
   return Mask::varies_by_head;
 }
 template <class Mask>
 STROBE_HOST_DEVICE constexpr bool varies_by_head(...) {
+  return false;
+}
+
+template <class Mask>
+STROBE_HOST_DEVICE constexpr auto looks_up(int) -> decltype(Mask::looks_up) {
+  return Mask::looks_up;
+}
+template <class Mask>
+STROBE_HOST_DEVICE constexpr bool looks_up(...) {
   return false;
 }
 
@@ -379,6 +406,18 @@ STROBE_HOST_DEVICE int mask_next_key(const Bound& bound, int k) {
   }
 }
 
+/// Whether keys_of may be asked; the same for all threads.
+template <class Bound>
+STROBE_HOST_DEVICE bool mask_one_span(const Bound& bound) {
+  if constexpr (!has_keys_of<Bound>(0)) {
+    return false;
+  } else if constexpr (has_one_span<Bound>(0)) {
+    return bound.one_span();
+  } else {
+    return true;
+  }
+}
+
 }  // namespace detail
 
 /// Conjunction: visible where both masks say so. Both<Causal, Document>, nested as often as needed.
@@ -386,6 +425,7 @@ template <class First, class Second>
 struct Both {
   static constexpr bool varies_by_head =
       detail::varies_by_head<First>(0) || detail::varies_by_head<Second>(0);
+  static constexpr bool looks_up = detail::looks_up<First>(0) || detail::looks_up<Second>(0);
   First first;
   Second second;
 
@@ -405,6 +445,9 @@ struct Both {
     STROBE_HOST_DEVICE int next_key(int k) const {
       const int after_first = detail::mask_next_key(first, k);
       return after_first >= kv_len ? after_first : detail::mask_next_key(second, after_first);
+    }
+    STROBE_HOST_DEVICE bool one_span() const {
+      return detail::mask_one_span(first) && detail::mask_one_span(second);
     }
     /// Where both have it.
     template <class FirstBound = detail::BoundOf<First>,

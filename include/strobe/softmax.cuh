@@ -179,6 +179,12 @@ struct OnlineSoftmax {
     l[t][1] += s[2] + s[3];
   }
 
+  /// Base-2 logits so far lacked what is added here, in each row of an accumulator tile.
+  STROBE_DEVICE void shift(int t, const float (&more_log2)[2]) {
+    m_log2[t][0] += more_log2[0];
+    m_log2[t][1] += more_log2[1];
+  }
+
   /// Adds the quad's shares of l. Afterwards l is whole in every lane. Called by whole warps, once.
   STROBE_DEVICE void finish() {
     STROBE_UNROLL

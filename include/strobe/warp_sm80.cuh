@@ -164,37 +164,69 @@ struct RowBits {
   }
 };
 
+/// A lane's rows, where they stand and what they see. Rows are numbered 2 * row tile + half: row
+/// lane / 4 + 8 * half of that tile.
+template <int Rows, bool LooksUp, class Mask, class Position>
+struct MaskedRows {
+  static constexpr bool kept = LooksUp && detail::has_keys_of<Mask>(0);
+  using MaskBound = Mask;
+  const Mask& mask;
+  Position position;  ///< of a row
+  Span keys[kept ? Rows : 1];
+
+  STROBE_DEVICE MaskedRows(const Mask& bound, Position where) : mask(bound), position(where) {
+    if constexpr (kept) {
+      if (!detail::mask_one_span(mask)) return;
+      STROBE_UNROLL
+      for (int row = 0; row < Rows; ++row) keys[row] = mask.keys_of(position(row));
+    }
+  }
+  STROBE_DEVICE Span keys_of(int row) const {
+    if constexpr (kept) {
+      return keys[row];
+    } else {
+      return mask.keys_of(position(row));
+    }
+  }
+};
+template <int Rows, bool LooksUp, class Mask, class Position>
+STROBE_DEVICE MaskedRows<Rows, LooksUp, Mask, Position> masked_rows(const Mask& mask,
+                                                                    Position position) {
+  return {mask, position};
+}
+
 /// Scores the logits of one tile and, where it is partial, hides what the mask hides and keys past
-/// kv_len. Rows are numbered 2 * row tile + half: row lane / 4 + 8 * half of that tile.
-/// position(row) is where it stands, and score_of(row) points to the row's bound score. A mask
-/// without keys_of is asked columns outside, rows inside: what it loads for a key then serves all
-/// rows and is gone.
-template <class C, bool Scores, class Mask, class Position, class ScoreOf>
+/// kv_len. score_of(row) points to the row's bound score. A mask without keys_of is asked columns
+/// outside, rows inside: what it loads for a key then serves all rows and is gone.
+template <class C, bool Scores, class Rows, class ScoreOf>
 STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const TileStep& step,
-                                int kv_len, float scale, int lane, const Mask& mask,
-                                Position position, ScoreOf score_of) {
+                                int kv_len, float scale, int lane, const Rows& rows,
+                                ScoreOf score_of) {
+  using Mask = typename Rows::MaskBound;
   using Row = LogitRow<2 * C::key_tiles>;
   const int first_key = step.begin + tile::lane_coordinates(lane).column;
   const auto hide = [&](float as) {
     if constexpr (detail::has_keys_of<Mask>(0)) {
-      STROBE_UNROLL
-      for (int row = 0; row < 2 * C::row_tiles; ++row) {
-        const Span keys = mask.keys_of(position(row));
-        const RowBits<Row::size> seen(detail::max_of(keys.begin, step.begin) - first_key,
-                                      detail::min_of(keys.end, kv_len) - first_key);
+      if (detail::mask_one_span(rows.mask)) {
         STROBE_UNROLL
-        for (int i = 0; i < Row::size; ++i)
-          if (!seen.has(i)) s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
+        for (int row = 0; row < 2 * C::row_tiles; ++row) {
+          const Span keys = rows.keys_of(row);
+          const RowBits<Row::size> seen(detail::max_of(keys.begin, step.begin) - first_key,
+                                        detail::min_of(keys.end, kv_len) - first_key);
+          STROBE_UNROLL
+          for (int i = 0; i < Row::size; ++i)
+            if (!seen.has(i)) s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
+        }
+        return;
       }
-    } else {
+    }
+    STROBE_UNROLL
+    for (int i = 0; i < Row::size; ++i) {
+      const int k = first_key + Row::offset(i);
       STROBE_UNROLL
-      for (int i = 0; i < Row::size; ++i) {
-        const int k = first_key + Row::offset(i);
-        STROBE_UNROLL
-        for (int row = 0; row < 2 * C::row_tiles; ++row)
-          if (!(k < kv_len && mask.visible(position(row), k)))
-            s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
-      }
+      for (int row = 0; row < 2 * C::row_tiles; ++row)
+        if (!(k < kv_len && rows.mask.visible(rows.position(row), k)))
+          s[row / 2][i / 2][2 * (row % 2) + i % 2] = as;
     }
   };
   if constexpr (Scores) {
@@ -203,7 +235,7 @@ STROBE_DEVICE void shape_logits(float (&s)[C::row_tiles][C::key_tiles][4], const
       STROBE_UNROLL
       for (int row = 0; row < 2 * C::row_tiles; ++row) {
         Row logits;
-        logits.q = position(row);
+        logits.q = rows.position(row);
         logits.k = first_key;
         STROBE_UNROLL
         for (int i = 0; i < Row::size; ++i)

@@ -57,6 +57,23 @@ struct Ramp {
   }
 };
 
+/// One key past the last one that any of these rows sees, where the mask has one span a row; else
+/// kv_len.
+/// Called by whole warps, with the same result.
+template <class Mask>
+STROBE_DEVICE int end_of_keys(const Mask& mask, Span rows, int kv_len, int lane) {
+  if constexpr (detail::has_keys_of<Mask>(0)) {
+    if (detail::mask_one_span(mask)) {
+      int end = 0;
+      STROBE_UNROLL_BY(1)
+      for (int q = rows.begin + lane; q < rows.end; q += 32)
+        end = detail::max_of(end, mask.keys_of(q).end);
+      return __reduce_max_sync(0xffffffffu, end);
+    }
+  }
+  return kv_len;
+}
+
 /// The ramps of one query tile as its producer meets them: one, or two different ones, as left and
 /// right of a diagonal. A third is left to the score's ordinary form.
 template <class C>
@@ -106,7 +123,7 @@ STROBE_DEVICE bool has_ramp(const Score& score, const Mask& mask, Span rows, boo
   if (rows.begin == rows.end) return false;
   if (adds_ramp(score, rows, keys, block_kv, per_key)) return true;
   if constexpr (detail::has_keys_of<Mask>(0)) {
-    if (!partial) return false;
+    if (!partial || !detail::mask_one_span(mask)) return false;
     // Keys that a row does not see are none of its business: often those behind itself.
     bool all = true, some = false;
     STROBE_UNROLL_BY(1)
@@ -164,50 +181,72 @@ STROBE_DEVICE void issue_pv(float (&o)[C::value_tiles][4], const uint32_t (&p)[C
 
 /// How a score's logits come from the products of one key tile without what stands between products
 /// and exponentials otherwise, for the two rows that a lane has: not at all, by its ramp, or by its
-/// shortcut (score.hpp).
+/// shortcut (score.hpp). What is asked of products is called by whole warps, with the same result.
 template <class C, class Score, bool = C::ramps, bool = detail::has_shortcut<Score>(0)>
 struct ScoreShortcut {
-  static constexpr bool exists = false, limited = false;
+  static constexpr bool limited = false;  ///< to tiles without hidden keys
   STROBE_DEVICE ScoreShortcut(const Score&, float) {}
+  /// Before the products are there: for the key tile from first_key on, with logits times log2_e up
+  /// to limit_log2 in each row; or, because it has no ramp, not for this key tile.
   template <class Position>
   STROBE_DEVICE void prepare(const Score&, int, Position, const float (&)[2]) {}
+  STROBE_DEVICE void refuse() {}
   STROBE_DEVICE bool is_good_for(const float (&)[C::key_tiles][4]) const { return false; }
+  /// Whether they only make P that are 0.
+  STROBE_DEVICE bool vanishes(const float (&)[C::key_tiles][4]) const { return false; }
+  /// log2_e * (logit of element e of an accumulator tile) + more.
   STROBE_DEVICE float logit_log2(float product, int, float) const { return product; }
+  /// The factor that makes base-2 logits of products, but for what is added to all of a row.
+  STROBE_DEVICE float factor(float (&)[2]) const { return 1.f; }
 };
 
 template <class C, class Score, bool Shortcut>
 struct ScoreShortcut<C, Score, true, Shortcut> {
-  static constexpr bool exists = true, limited = false;
+  static constexpr bool limited = false;
   float scale, per_scale;  ///< times log2_e
   float at_first[2];       ///< likewise: what is added for the tile's first key
   float most[2];           ///< up to which products logits stay within what was asked for
+  float none[2];           ///< up to which products P is 0
+  bool far;                ///< whether that is likely, keys being far from their queries
 
   STROBE_DEVICE ScoreShortcut(const Score&, float natural_scale)
       : scale(natural_scale * log2_e), per_scale(ptx::rcp_approx(scale)) {}
-  /// Before the products are there. limit_log2: what logits times log2_e may be in each row.
   template <class Position>
   STROBE_DEVICE void prepare(const Score& score, int first_key, Position position,
                              const float (&limit_log2)[2]) {
+    constexpr float to_none = C::slack_log2 + 130.f;  // exp2 gives 0 below -126
     STROBE_UNROLL
     for (int h = 0; h < 2; ++h) {
       at_first[h] = score(0.f, position(h), first_key) * log2_e;
       most[h] = (limit_log2[h] - at_first[h]) * per_scale;
+      none[h] = (limit_log2[h] - to_none - at_first[h]) * per_scale;
     }
+    far = __all_sync(0xffffffffu, int(none[0] > 0.f) & int(none[1] > 0.f));
   }
-  /// Called by whole warps, with the same result.
+  STROBE_DEVICE void refuse() {
+    most[0] = most[1] = -1.f;
+    far = false;
+  }
   STROBE_DEVICE bool is_good_for(const float (&s)[C::key_tiles][4]) const {
     return all_within<false>(s, most, 0.f);
   }
-  /// log2_e * (logit of element e of an accumulator tile) + more.
+  STROBE_DEVICE bool vanishes(const float (&s)[C::key_tiles][4]) const {
+    return far && all_within<false>(s, none, 0.f);
+  }
   STROBE_DEVICE float logit_log2(float product, int e, float more) const {
     return fmaf(product, scale, at_first[e / 2] + more);
+  }
+  STROBE_DEVICE float factor(float (&more)[2]) const {
+    more[0] = at_first[0];
+    more[1] = at_first[1];
+    return scale;
   }
 };
 
 template <class C, class Score>
 struct ScoreShortcut<C, Score, false, true> {
   using Shortcut = decltype(detail::declare<Score>().shortcut(0.f));
-  static constexpr bool exists = true, limited = true;
+  static constexpr bool limited = true;
   Shortcut shortcut;
   float most[2];
 
@@ -217,12 +256,15 @@ struct ScoreShortcut<C, Score, false, true> {
     STROBE_UNROLL
     for (int h = 0; h < 2; ++h) most[h] = shortcut.most(limit_log2[h]);
   }
+  STROBE_DEVICE void refuse() {}
   STROBE_DEVICE bool is_good_for(const float (&s)[C::key_tiles][4]) const {
     return all_within<true>(s, most, shortcut.limit());
   }
+  STROBE_DEVICE bool vanishes(const float (&)[C::key_tiles][4]) const { return false; }
   STROBE_DEVICE float logit_log2(float product, int, float more) const {
     return shortcut(product, more);
   }
+  STROBE_DEVICE float factor(float (&)[2]) const { return 1.f; }
 };
 
 }  // namespace warp

@@ -200,6 +200,10 @@ STROBE_TEST_CASE("Document: ascending numbers, alone and under Causal", "") {
     check_problem<With<strobe::Both<strobe::Causal, strobe::Document>>>(shape(q_len, kv_len),
                                                                         {{}, document});
   }
+  // A ramp is asked for the keys that rows see.
+  const SharedTable<float> slope({0.0625f});
+  check_problem<With<strobe::Both<strobe::Causal, strobe::Document>, strobe::Alibi>>(
+      shape(kv_len, kv_len), {{}, document}, {slope.data(), 0});
 }
 
 STROBE_TEST_CASE("BlockList: shared, per head, empty rows", "") {
@@ -306,6 +310,17 @@ STROBE_TEST_CASE("scores with many key tiles", "") {
     check_problem<Biased>(p, {}, {steep.data(), 0});
     check_problem<With<strobe::Causal, strobe::Alibi>>(shape(400, 700), {}, {steep.data(), 0});
   }
+  // Far keys weigh nothing, and are not looked at closely: but for two here, whose products are as
+  // large as the distance takes away.
+  const SharedTable<float> one_slope({0.2f});
+  Problem heavy = shape(70, 700);
+  heavy.q_values = [](int, int t, int, int d) { return 1.f + 0.01f * float((t + d) % 5); };
+  heavy.k_values = [](int, int t, int, int d) {
+    return t == 3 || t == 60 ? 14.f : 0.1f * float((t * 7 + d * 3) % 9) - 0.4f;
+  };
+  heavy.scale = 0.125f;
+  check_problem<Biased>(heavy, {}, {one_slope.data(), 0});
+  check_problem<With<strobe::Causal, strobe::Alibi>>(heavy, {}, {one_slope.data(), 0});
   // Keys hidden on both sides, in spans and otherwise.
   using Windowed = With<strobe::Window, strobe::Alibi, __nv_bfloat16>;
   check_problem<Windowed>(shape(330, 700), {170, 60}, {slopes.data(), 0});

@@ -108,15 +108,18 @@ namespace {
 // Causal, but the last row's span begins `late` keys too late and ends `more` keys too far.
 struct FaultySpan {
   int late, more;
+  bool asked = true;
   struct Bound {
     Span q;
     int late, more;
+    bool asked;
     bool visible(int position, int k) const { return k <= position; }
+    bool one_span() const { return asked; }
     Span keys_of(int position) const {
       return position == q.end - 1 ? Span{late, position + 1 + more} : Span{-3, position + 1};
     }
   };
-  Bound bind(const Block& block) const { return {block.q, late, more}; }
+  Bound bind(const Block& block) const { return {block.q, late, more, asked}; }
 };
 }  // namespace
 
@@ -135,6 +138,8 @@ TEST_CASE("keys_of is not what is visible", "[cpu][mask]") {
   CHECK(far.wrong_span == 1);
   CHECK(mentions(far.mistake, "keys_of(15) is [0, 17), but a key in it is hidden"));
   CHECK(mentions(far.mistake, "q = 15, k = 16"));
+  // Nobody asks.
+  CHECK(strobe::check_mask(FaultySpan{2, 1, false}, {8, 20, 4, 16}).ok());
 }
 
 TEST_CASE("cautious masks are right, and the cost is counted", "[cpu][mask]") {

@@ -229,4 +229,6 @@ TEST_CASE("Both varies by head if either does", "[cpu][mask]") {
   STATIC_CHECK(Both<Causal, strobe::BlockList>::varies_by_head);
   STATIC_CHECK(Both<Both<strobe::BlockList, Full>, Causal>::varies_by_head);
   STATIC_CHECK_FALSE(Both<Causal, Document>::varies_by_head);
+  STATIC_CHECK(strobe::detail::looks_up<Both<Causal, Document>>(0));
+  STATIC_CHECK_FALSE(strobe::detail::looks_up<Both<Causal, strobe::Window>>(0));
 }

@@ -67,6 +67,16 @@ inline constexpr bool mask_keys_of_fits = true;
 template <class Mask>
 inline constexpr bool mask_keys_of_fits<Mask, Void<BoundOf<Mask>>> = keys_of_fits<BoundOf<Mask>>;
 
+template <class Bound, class = void>
+inline constexpr bool one_span_fits = !has_one_span<Bound>(0);
+template <class Bound>
+inline constexpr bool one_span_fits<Bound, Void<decltype(bool(declare<Bound>().one_span()))>> =
+    true;
+template <class Mask, class = void>
+inline constexpr bool mask_one_span_fits = true;
+template <class Mask>
+inline constexpr bool mask_one_span_fits<Mask, Void<BoundOf<Mask>>> = one_span_fits<BoundOf<Mask>>;
+
 template <class Score, class = void>
 inline constexpr bool has_score = false;
 template <class Score>
@@ -146,6 +156,8 @@ struct CheckTypes {
                 "mask: its Bound's next_key is int next_key(int k) const (mask.hpp)");
   static_assert(mask_keys_of_fits<Mask>,
                 "mask: its Bound's keys_of is Span keys_of(int q) const (mask.hpp)");
+  static_assert(mask_one_span_fits<Mask>,
+                "mask: its Bound's one_span is bool one_span() const (mask.hpp)");
 
   static_assert(has_bind<Score>, "score: it needs Bound bind(const Block&) const (score.hpp)");
   static_assert(!has_bind<Score> || has_score<Score>,

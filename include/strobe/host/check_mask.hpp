@@ -91,7 +91,9 @@ class MaskBlockCheck {
 
   MaskReport run() {
     check_next_key();
-    if constexpr (has_keys_of<Bound>(0)) check_keys_of();
+    if constexpr (has_keys_of<Bound>(0)) {
+      if (mask_one_span(bound_)) check_keys_of();
+    }
     const std::vector<bool> visited = walk();
     for (int begin = 0; begin < block_.kv_len; begin += shape_.block_kv)
       check_tile({begin, min_of(block_.kv_len - begin, shape_.block_kv) + begin},

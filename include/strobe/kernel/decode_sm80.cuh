@@ -165,6 +165,8 @@ static __global__ void __launch_bounds__(DecodeSm80<Attention, RowWarps>::thread
     position[h] = token + offset;
     row_block[h].q_head = first_head + row - token * schedule.group;
   }
+  const auto masked = warp::masked_rows<2, detail::looks_up<typename Attention::mask_type>(0)>(
+      mask, [&](int row) { return position[row]; });
   const detail::BoundOf<typename Attention::score_type> score[2] = {a.score.bind(row_block[0]),
                                                                     a.score.bind(row_block[1])};
   const auto kv = a.kv.bind(sequence, work.kv_head);
@@ -298,9 +300,8 @@ static __global__ void __launch_bounds__(DecodeSm80<Attention, RowWarps>::thread
       float s[1][C::key_tiles][4] = {};
       warp::multiply_qk<C>(s, q_cursor, tile::k_cursor<C::head_dim>(arrive(), lane));
       release(false);
-      warp::shape_logits<C, scores>(
-          s, step, sequence.kv_len, params.scale, lane, mask,
-          [&](int row) { return position[row]; }, [&](int row) { return &score[row]; });
+      warp::shape_logits<C, scores>(s, step, sequence.kv_len, params.scale, lane, masked,
+                                    [&](int row) { return &score[row]; });
       float shrink[1][2];
       if (softmax.raise(s, scale_log2, shrink)) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
       warp::multiply_pv<C, Attention::policy_type::precision>(

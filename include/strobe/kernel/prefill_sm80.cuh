@@ -124,6 +124,13 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
       warp::apply_sign<C>(shared, params.scale, thread);
     }
 
+    // Rows past the end stand in for the last one, so that masks and scores only see real
+    // positions.
+    constexpr bool looks_up = detail::looks_up<typename Attention::mask_type>(0);
+    const auto masked = warp::masked_rows<2 * C::row_tiles, looks_up>(mask, [&](int row) {
+      const int r = warp_row + 16 * (row / 2) + tile::lane_coordinates(lane).row + 8 * (row % 2);
+      return detail::min_of(block.q.begin + r, block.q.end - 1);
+    });
     const uint32_t q_cursor = tile::a_cursor<C::head_dim>(q_smem, warp_row, lane);
     const uint32_t k_cursor = tile::k_cursor<C::head_dim>(k_smem, lane);
     const uint32_t v_cursor = tile::v_cursor<C::value_dim>(v_smem, lane);
@@ -137,13 +144,7 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
 
       float s[C::row_tiles][C::key_tiles][4] = {};
       warp::multiply_qk<C>(s, q_cursor, k_cursor + buffer * C::k_bytes);
-      // Rows past the end stand in for the last one, so that masks and scores only see real
-      // positions.
-      const auto position = [&](int row) {
-        const int r = warp_row + 16 * (row / 2) + tile::lane_coordinates(lane).row + 8 * (row % 2);
-        return detail::min_of(block.q.begin + r, block.q.end - 1);
-      };
-      warp::shape_logits<C, scores>(s, step, sequence.kv_len, params.scale, lane, mask, position,
+      warp::shape_logits<C, scores>(s, step, sequence.kv_len, params.scale, lane, masked,
                                     [&](int) { return &score; });
       float shrink[C::row_tiles][2];
       if (softmax.raise(s, scale_log2, shrink)) {

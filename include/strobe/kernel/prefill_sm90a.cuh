@@ -417,39 +417,47 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       const int r = warp_row + tile::lane_coordinates(lane).row + 8 * (row % 2);
       return detail::min_of(block.q.begin + r, block.q.end - 1);
     };
+    constexpr bool looks_up = detail::looks_up<typename Attention::mask_type>(0);
+    const auto masked = warp::masked_rows<2, looks_up>(mask, position);
     const auto tile_step = [&] { return TileStep{step.begin, step.is(WorkStep::partial), true}; };
     using Shortcut = warp::ScoreShortcut<C, Score>;
     Shortcut shortcut(score, params.scale);
     const auto hide = [&] {
-      warp::shape_logits<C, false>(s, tile_step(), block.kv_len, params.scale, lane, mask, position,
+      warp::shape_logits<C, false>(s, tile_step(), block.kv_len, params.scale, lane, masked,
                                    [&](int) { return &score; });
     };
-    const auto shape = [&] {
-      if (has_ramp()) {
-        STROBE_UNROLL
-        for (int i = 0; i < 4 * C::key_tiles; ++i)
-          s[0][i / 4][i % 4] = shortcut.logit_log2(s[0][i / 4][i % 4], i % 4, 0.f) * ln_2;
-      } else {
-        warp::shape_logits<C, scores>(s, tile_step(), block.kv_len, params.scale, lane, mask,
-                                      position, [&](int) { return &score; });
-      }
+    // What logits are to be multiplied with to be base 2, and its reciprocal.
+    float unit = scale_log2, per_unit = per_scale_log2;
+    const auto take_shortcut = [&] {
+      STROBE_UNROLL
+      for (int i = 0; i < 4 * C::key_tiles; ++i)
+        s[0][i / 4][i % 4] = shortcut.logit_log2(s[0][i / 4][i % 4], i % 4, 0.f);
+      unit = per_unit = 1.f;
     };
-    // The score's shortcut, where it has one and it is good for all of the warp's logits of this
-    // key tile. Hidden keys' logits become -infinity, which a ramp leaves as it is.
-    const auto takes_shortcut = [&] {
-      if constexpr (!Shortcut::exists) return false;
-      if (Shortcut::limited ? step.is(WorkStep::partial) : !has_ramp()) return false;
-      if constexpr (!Shortcut::limited) hide();
-      return shortcut.is_good_for(s[0]);
+    const auto shape = [&] {
+      if (has_ramp()) return take_shortcut();
+      warp::shape_logits<C, scores>(s, tile_step(), block.kv_len, params.scale, lane, masked,
+                                    [&](int) { return &score; });
+      unit = scale_log2;
+      per_unit = per_scale_log2;
     };
     const auto prepare_shortcut = [&](float limit0_log2, float limit1_log2) {
-      if (C::ramps && !has_ramp()) return;  // there may be no such key
-      shortcut.prepare(score, step.begin, position, {limit0_log2, limit1_log2});
+      if (C::ramps && !has_ramp())
+        shortcut.refuse();
+      else
+        shortcut.prepare(score, step.begin, position, {limit0_log2, limit1_log2});
+    };
+    // Whether the shortcut is good for all of the warp's logits of this key tile. Hidden keys'
+    // become -infinity, which a ramp leaves as it is.
+    const auto shortcut_is_good = [&] {
+      if constexpr (C::ramps) hide();
+      if (Shortcut::limited && step.is(WorkStep::partial)) return false;
+      return shortcut.is_good_for(s[0]);
     };
     // Of the accumulator tiles [first, end).
     const auto exponentiate = [&](int first, int end) {
       STROBE_UNROLL
-      for (int n = first; n < end; ++n) softmax.exponentiate(s[0][n], 0, scale_log2);
+      for (int n = first; n < end; ++n) softmax.exponentiate(s[0][n], 0, unit);
     };
     const auto score_and_exponentiate = [&](int first, int end) {
       STROBE_UNROLL
@@ -457,6 +465,10 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
         softmax.exponentiate(s[0][n], 0, [&](float product, int e, float more) {
           return shortcut.logit_log2(product, e, more);
         });
+    };
+    const auto vanish = [&](int first, int end) {
+      STROBE_UNROLL
+      for (int i = 4 * first; i < 4 * end; ++i) s[0][i / 4][i % 4] = 0.f;
     };
     const auto round_p = [&] {
       STROBE_UNROLL
@@ -486,9 +498,14 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
     };
     Block own = block;
     own.q = rows_of_consumer(block.q, consumer);
+    [[maybe_unused]] int end = 0;
+    if constexpr (C::consumers > 1 && looks_up)
+      end = warp::end_of_keys(mask, own.q, block.kv_len, lane);
+    // Without look-ups a walk in a tile that is partial anyway costs less than one more register.
     const auto sees_no_more = [&] {
-      return C::consumers > 1 && step.is(WorkStep::partial) &&
-             !next_tile(a.mask.bind(own), step.begin, block.kv_len, C::block_kv).valid;
+      if (C::consumers == 1 || !step.is(WorkStep::partial)) return false;
+      if (looks_up && detail::mask_one_span(mask)) return step.begin >= end;
+      return !next_tile(a.mask.bind(own), step.begin, block.kv_len, C::block_kv).valid;
     };
 
     if (C::consumers > 1 && own.q.begin == own.q.end) {
@@ -497,18 +514,18 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       // The first S is there.
       release_k();
       prepare_shortcut(1e30f, 1e30f);
-      float shrink[1][2], unit = scale_log2;
-      if (takes_shortcut()) {
-        unit = 1.f;
-        STROBE_UNROLL
-        for (int i = 0; i < 4 * C::key_tiles; ++i)
-          s[0][i / 4][i % 4] = shortcut.logit_log2(s[0][i / 4][i % 4], i % 4, 0.f);
+      float shrink[1][2], more[2] = {0.f, 0.f};
+      if (has_ramp()) {  // what it adds at the tile's first key is the same for a row's logits
+        hide();
+        unit = shortcut.factor(more);
+      } else if (Shortcut::limited && shortcut_is_good()) {
+        take_shortcut();
       } else {
         shape();
       }
       softmax.raise(s, unit, shrink);
-      STROBE_UNROLL
-      for (int n = 0; n < C::key_tiles; ++n) softmax.exponentiate(s[0][n], 0, unit);
+      exponentiate(0, C::key_tiles);
+      if (C::ramps) softmax.shift(0, more);
       round_p();
       bool grew = false, over = false;
       while (!step.is(WorkStep::last)) {
@@ -519,11 +536,12 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
           break;
         }
         warp::issue_qk<C>(s[0], q_tile, k_tile, ramp, shared.ramp_keys_smem);
-        if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);  // while Q K^T runs
-        multiply_pv();
-        pass_turn();
+        // While Q K^T runs:
         prepare_shortcut(softmax.m_log2[0][0] + C::slack_log2,
                          softmax.m_log2[0][1] + C::slack_log2);
+        if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
+        multiply_pv();
+        pass_turn();
         ptx::wgmma_wait<1>(s[0]);
         release_k();
         // P V of the tile before is done by the time that most exponentials are, and the others
@@ -538,12 +556,14 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
           round_p();
         };
         grew = false;
-        if (takes_shortcut()) {  // never, without a shortcut
-          make_p(score_and_exponentiate);
-        } else {
+        if (!shortcut_is_good()) {  // always, without a shortcut
           shape();
-          grew = softmax.raise_seldom(s, scale_log2, per_scale_log2, C::slack_log2, shrink);
+          grew = softmax.raise_seldom(s, unit, per_unit, C::slack_log2, shrink);
           make_p(exponentiate);
+        } else if (shortcut.vanishes(s[0])) {
+          make_p(vanish);
+        } else {
+          make_p(score_and_exponentiate);
         }
       }
       if (grew) warp::scale_rows<C::value_tiles>(o[0], shrink[0]);
