@@ -372,7 +372,6 @@ template <class Mask>
 STROBE_HOST_DEVICE constexpr bool varies_by_head(...) {
   return false;
 }
-
 template <class Mask>
 STROBE_HOST_DEVICE constexpr auto looks_up(int) -> decltype(Mask::looks_up) {
   return Mask::looks_up;

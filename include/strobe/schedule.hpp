@@ -53,18 +53,18 @@ struct PrefillSchedule {
 /// of their index. Heads follow each other, so that few K and V are read at a time and L2 keeps
 /// them, each with its long query tiles first: where tiles differ in length, as under a causal
 /// mask, from the last one on, else from the first one, since the last may have fewer rows. Where
-/// they differ the last heads are taken together, all their long tiles before their short ones, so
-/// that the launch ends evenly: as many heads as give each block some 8 tiles, but no more than L2
-/// holds (docs/tuning.md).
+/// they differ the last heads' short tiles come at the end, the longer of them first, so that the
+/// launch ends evenly (docs/tuning.md).
 struct PersistentSchedule {
   static constexpr int64_t l2_bytes = 24 << 20;  ///< of K and V, about: an H200's L2 has 50 MB
 
   int q_tiles = 0;
   int q_heads = 0;
   int heads = 0;           ///< of the whole batch
-  int last_heads = 1;      ///< taken together
+  int last_heads = 0;      ///< whose short tiles come at the end
+  int short_tiles = 0;     ///< of such a head
   bool ascending = false;  ///< the first query tile of a head first
-  detail::FastDivision by_q_tiles, by_last_heads, by_q_heads, by_group;
+  detail::FastDivision by_q_tiles, by_long_tiles, by_last_heads, by_q_heads, by_group;
 
   PersistentSchedule() = default;
   /// key_bytes: of K and V together, a key. blocks: of the launch, at most. even: all query tiles
@@ -73,12 +73,14 @@ struct PersistentSchedule {
       : q_tiles(detail::ceil_div(bounds.q_len, block_q)),
         q_heads(bounds.q_heads),
         heads(bounds.batch * bounds.q_heads),
-        last_heads(even ? 1 : last_heads_of(bounds, q_tiles, key_bytes, blocks)),
         ascending(even),
         by_q_tiles(q_tiles),
-        by_last_heads(last_heads),
         by_q_heads(bounds.q_heads),
-        by_group(bounds.q_heads / bounds.kv_heads) {}
+        by_group(bounds.q_heads / bounds.kv_heads) {
+    if (!even) end_evenly(bounds, key_bytes, blocks);
+    by_long_tiles = detail::FastDivision(detail::max_of(q_tiles - short_tiles, 1));
+    by_last_heads = detail::FastDivision(detail::max_of(last_heads, 1));
+  }
 
   /// Query tiles in all; held at 2^63 - 1. The caller checks that they fit an int.
   static int64_t tiles_of(const Bounds& bounds, int block_q) {
@@ -87,28 +89,47 @@ struct PersistentSchedule {
   STROBE_HOST_DEVICE int tiles() const { return q_tiles * heads; }
 
   STROBE_HOST_DEVICE PrefillWork work(int index) const {
-    const int first_heads = heads - last_heads, in_last = index - first_heads * q_tiles;
+    const int first_heads = heads - last_heads, long_tiles = q_tiles - short_tiles,
+              in_last = index - first_heads * q_tiles, in_short = in_last - last_heads * long_tiles;
     int tile, head_and_batch;
     if (in_last < 0) {
       head_and_batch = by_q_tiles(index);
       tile = index - head_and_batch * q_tiles;
+    } else if (in_short < 0) {
+      head_and_batch = by_long_tiles(in_last);
+      tile = in_last - head_and_batch * long_tiles;
+      head_and_batch += first_heads;
     } else {
-      tile = by_last_heads(in_last);
-      head_and_batch = first_heads + in_last - tile * last_heads;
+      tile = by_last_heads(in_short);
+      head_and_batch = first_heads + in_short - tile * last_heads;
+      tile += long_tiles;
     }
     const int batch = by_q_heads(head_and_batch), q_head = head_and_batch - batch * q_heads;
     return {ascending ? tile : q_tiles - 1 - tile, q_head, by_group(q_head), batch};
   }
 
  private:
-  static int last_heads_of(const Bounds& bounds, int q_tiles, int key_bytes, int blocks) {
+  /// The heads that give each block some 8 tiles end together, all of their tiles, if L2 holds
+  /// their K and V; or as many as it holds, if that is 3 tiles a block. Otherwise the short half or
+  /// so of more heads' tiles does: together as long as a long tile in each block, where n tiles of
+  /// 1, 2, .. units a head take n^2 / 2. Their K and V are then read twice, which short sequences
+  /// have no time for.
+  void end_evenly(const Bounds& bounds, int key_bytes, int blocks) {
     const int group = bounds.q_heads / bounds.kv_heads;
-    const int64_t head_bytes = int64_t(detail::max_of(bounds.kv_len, 1)) * key_bytes;
-    const int64_t most = (l2_bytes + head_bytes - 1) / head_bytes * group;
-    const int64_t wanted = (int64_t(8) * blocks + q_tiles - 1) / q_tiles;
-    const int64_t last = wanted < most ? wanted : most,
-                  all = int64_t(bounds.batch) * bounds.q_heads;
-    return int(last < all ? last : all);
+    const int64_t head_bytes = int64_t(detail::max_of(bounds.kv_len, 1)) * key_bytes,
+                  held = (l2_bytes + head_bytes - 1) / head_bytes * group,
+                  each_8 = (int64_t(8) * blocks + q_tiles - 1) / q_tiles,
+                  wanted = each_8 < heads ? each_8 : heads;
+    last_heads = int(held < wanted ? held : wanted);
+    short_tiles = q_tiles;
+    if (last_heads == wanted || int64_t(last_heads) * q_tiles >= int64_t(3) * blocks ||
+        int64_t(bounds.q_len) * group < 4096)
+      return;
+    last_heads = int(wanted);
+    short_tiles = 0;
+    while (short_tiles < q_tiles &&
+           int64_t(short_tiles) * short_tiles * wanted < int64_t(2) * blocks * q_tiles)
+      ++short_tiles;
   }
 };
 

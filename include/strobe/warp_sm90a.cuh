@@ -58,8 +58,7 @@ struct Ramp {
 };
 
 /// One key past the last one that any of these rows sees, where the mask has one span a row; else
-/// kv_len.
-/// Called by whole warps, with the same result.
+/// kv_len. Called by whole warps, with the same result.
 template <class Mask>
 STROBE_DEVICE int end_of_keys(const Mask& mask, Span rows, int kv_len, int lane) {
   if constexpr (detail::has_keys_of<Mask>(0)) {

@@ -56,6 +56,12 @@ TEST_CASE("every (query tile, head, batch) exactly once, KV head by the group", 
               check_covers(PersistentSchedule(bounds, block_q, 512, sm_count, even), bounds,
                            block_q, PersistentSchedule::tiles_of(bounds, block_q));
         }
+  // Some heads whole, of the others the long tiles and then the short ones.
+  const Bounds bounds{3, 4100, 4100, 12, 6};
+  const PersistentSchedule schedule(bounds, 64, 2048, 132, false);
+  REQUIRE(schedule.last_heads < 36);
+  REQUIRE(schedule.short_tiles < 65);
+  check_covers(schedule, bounds, 64, PersistentSchedule::tiles_of(bounds, 64));
 }
 
 TEST_CASE("persistent order: heads one by one, the last ones together with long tiles first",
@@ -65,6 +71,7 @@ TEST_CASE("persistent order: heads one by one, the last ones together with long 
   const PersistentSchedule uneven(bounds, 128, 512, 132, false);
   REQUIRE(uneven.tiles() == 16 * 128);
   REQUIRE(uneven.last_heads == 66);
+  REQUIRE(uneven.short_tiles == 16);
   for (int head : {0, 61})
     for (int tile = 0; tile < 16; ++tile) {
       const PrefillWork work = uneven.work(head * 16 + tile);
@@ -80,12 +87,39 @@ TEST_CASE("persistent order: heads one by one, the last ones together with long 
   // Never more than L2 holds.
   CHECK(PersistentSchedule({64, 512, 512, 16, 16}, 128, 1024, 132, false).last_heads == 48);
   CHECK(PersistentSchedule({1, 1024, 1 << 20, 64, 64}, 128, 1024, 132, false).last_heads == 1);
-  CHECK(PersistentSchedule({1, 16384, 16384, 16, 16}, 128, 512, 132, false).last_heads == 3);
   // Even tiles need no care for the end.
   const PersistentSchedule even(bounds, 128, 512, 132, true);
-  CHECK(even.last_heads == 1);
+  CHECK(even.last_heads == 0);
   CHECK(even.work(0).q_tile == 0);  // the last tile may have fewer rows
   CHECK(even.work(15).q_tile == 15);
+}
+
+TEST_CASE("persistent order: long sequences' short tiles at the end", "[cpu][schedule]") {
+  // L2 holds 3 heads of 64 tiles, less than 3 tiles a block: so 17 heads' short tiles, of which n^2
+  // * 17 is 2 * 132 * 64 at least.
+  const PersistentSchedule wide({2, 8192, 8192, 24, 24}, 128, 1024, 132, false);
+  REQUIRE(wide.last_heads == 17);
+  REQUIRE(wide.short_tiles == 32);
+  const auto head_of = [](const PrefillWork& work) { return work.batch * 24 + work.q_head; };
+  const int first_last = 31 * 64, first_short = first_last + 17 * 32;
+  CHECK(head_of(wide.work(first_last - 1)) == 30);
+  CHECK(wide.work(first_last - 1).q_tile == 0);
+  for (int head : {0, 16})
+    for (int tile : {0, 31}) {
+      const PrefillWork long_one = wide.work(first_last + head * 32 + tile),
+                        short_one = wide.work(first_short + tile * 17 + head);
+      CHECK(head_of(long_one) == 31 + head);
+      CHECK(long_one.q_tile == 63 - tile);
+      CHECK(head_of(short_one) == 31 + head);
+      CHECK(short_one.q_tile == 31 - tile);
+    }
+  // Few heads are not more than there are; short sequences have no time to read K and V twice, a
+  // group's heads share them; three tiles a block are enough.
+  CHECK(PersistentSchedule({1, 16384, 16384, 8, 8}, 128, 1024, 132, false).last_heads == 8);
+  CHECK(PersistentSchedule({1, 16384, 16384, 8, 8}, 128, 1024, 132, false).short_tiles == 65);
+  CHECK(PersistentSchedule({8, 2048, 2048, 8, 8}, 128, 1024, 132, false).last_heads == 12);
+  CHECK(PersistentSchedule({32, 1024, 8192, 16, 4}, 128, 1024, 132, false).short_tiles < 8);
+  CHECK(PersistentSchedule({4, 4096, 4096, 32, 32}, 192, 256, 132, false).last_heads == 24);
 }
 
 TEST_CASE("order: the last query tile of a head first, heads of a group beside each other",
