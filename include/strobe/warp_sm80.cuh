@@ -164,8 +164,9 @@ struct RowBits {
   }
 };
 
-/// A lane's rows, where they stand and what they see. Rows are numbered 2 * row tile + half: row
-/// lane / 4 + 8 * half of that tile.
+/// A lane's rows, where they stand and what they see: asked once and kept if the mask has to look
+/// it up, else each time. Rows are numbered 2 * row tile + half: row lane / 4 + 8 * half of that
+/// tile.
 template <int Rows, bool LooksUp, class Mask, class Position>
 struct MaskedRows {
   static constexpr bool kept = LooksUp && detail::has_keys_of<Mask>(0);

@@ -426,7 +426,7 @@ STROBE_DEVICE void consume_sm90a(const PrefillSm90aParams<Attention>& params,
       warp::shape_logits<C, false>(s, tile_step(), block.kv_len, params.scale, lane, masked,
                                    [&](int) { return &score; });
     };
-    // What logits are to be multiplied with to be base 2, and its reciprocal.
+    // What makes base-2 logits of those in s, and its reciprocal.
     float unit = scale_log2, per_unit = per_scale_log2;
     const auto take_shortcut = [&] {
       STROBE_UNROLL
