@@ -89,7 +89,7 @@ static float scale_of(const Attention& a) noexcept {
 /// Whether every query tile of a call has about as much to do.
 template <class Attention>
 static bool has_even_tiles(const Attention& a) noexcept {
-  return tile::is_same<typename Attention::mask_type, Full> && a.lengths.q_lens == nullptr &&
+  return detail::is_same<typename Attention::mask_type, Full> && a.lengths.q_lens == nullptr &&
          a.lengths.kv_lens == nullptr && a.lengths.q_offsets == nullptr &&
          a.lengths.kv_offsets == nullptr;
 }

@@ -4,9 +4,9 @@
 # The layer rules: a header includes its own layer or a lower one, in the order
 #   nouns (.hpp, detail/*.hpp) <- host <- ptx <- tile <- softmax <- warp <- kernel <- detail/launch <- device
 #     <- prefill, decode, append, merge <- strobe
-# and besides: one kernel never includes another, no .hpp includes a .cuh, asm lives in ptx/ alone (ptx/*.hpp is
-# a noun's, for both sides), <<<>>> is nowhere, and what NVRTC lacks (streams, strings, containers) is in host/
-# alone.
+# and besides: one kernel never includes another (but kernel/X.cuh its own part, kernel/X_part.cuh), no .hpp includes
+# a .cuh, asm lives in ptx/ alone (ptx/*.hpp is a noun's, for both sides), <<<>>> is nowhere, and what NVRTC lacks
+# (streams, strings, containers) is in host/ alone.
 set -euo pipefail
 cd "$1"
 
@@ -73,6 +73,7 @@ while IFS= read -r file; do
       complain "$file:$line: includes $path, which is in a higher layer"
     fi
     case $file:$path in
+      kernel/*:"${file%.cuh}_"*) ;;  # its own part
       kernel/*:kernel/*) complain "$file:$line: one kernel includes another ($path)" ;;
       *.hpp:*.cuh) complain "$file:$line: a .hpp includes a .cuh ($path)" ;;
     esac

@@ -31,6 +31,19 @@ inline constexpr bool has_bind = false;
 template <class Noun>
 inline constexpr bool has_bind<Noun, Void<BoundOf<Noun>>> = true;
 
+// Without a Bound, another sentence's business, every optional question fits.
+struct NoBound {};
+template <class Noun, class = void>
+struct BoundOrNoneOf {
+  using Type = NoBound;
+};
+template <class Noun>
+struct BoundOrNoneOf<Noun, Void<BoundOf<Noun>>> {
+  using Type = BoundOf<Noun>;
+};
+template <class Noun>
+using BoundOrNone = typename BoundOrNoneOf<Noun>::Type;
+
 template <class Mask, class = void>
 inline constexpr bool has_visible = false;
 template <class Mask>
@@ -42,40 +55,24 @@ inline constexpr bool tile_fits = !has_tile<Bound>(0);
 template <class Bound>
 inline constexpr bool tile_fits<Bound, Void<decltype(declare<Bound>().tile(Span{}))>> =
     is_same<decltype(declare<Bound>().tile(Span{})), Tile>;
-template <class Mask, class = void>
-inline constexpr bool mask_tile_fits = true;  // no Bound: another sentence's business
-template <class Mask>
-inline constexpr bool mask_tile_fits<Mask, Void<BoundOf<Mask>>> = tile_fits<BoundOf<Mask>>;
 
 template <class Bound, class = void>
 inline constexpr bool next_key_fits = !has_next_key<Bound>(0);
 template <class Bound>
 inline constexpr bool next_key_fits<Bound, Void<decltype(int(declare<Bound>().next_key(0)))>> =
     true;
-template <class Mask, class = void>
-inline constexpr bool mask_next_key_fits = true;
-template <class Mask>
-inline constexpr bool mask_next_key_fits<Mask, Void<BoundOf<Mask>>> = next_key_fits<BoundOf<Mask>>;
 
 template <class Bound, class = void>
 inline constexpr bool keys_of_fits = !has_keys_of<Bound>(0);
 template <class Bound>
 inline constexpr bool keys_of_fits<Bound, Void<decltype(declare<Bound>().keys_of(0))>> =
     is_same<decltype(declare<Bound>().keys_of(0)), Span>;
-template <class Mask, class = void>
-inline constexpr bool mask_keys_of_fits = true;
-template <class Mask>
-inline constexpr bool mask_keys_of_fits<Mask, Void<BoundOf<Mask>>> = keys_of_fits<BoundOf<Mask>>;
 
 template <class Bound, class = void>
 inline constexpr bool one_span_fits = !has_one_span<Bound>(0);
 template <class Bound>
 inline constexpr bool one_span_fits<Bound, Void<decltype(bool(declare<Bound>().one_span()))>> =
     true;
-template <class Mask, class = void>
-inline constexpr bool mask_one_span_fits = true;
-template <class Mask>
-inline constexpr bool mask_one_span_fits<Mask, Void<BoundOf<Mask>>> = one_span_fits<BoundOf<Mask>>;
 
 template <class Score, class = void>
 inline constexpr bool has_score = false;
@@ -89,21 +86,12 @@ template <class Bound>
 inline constexpr bool ramp_fits<
     Bound, Void<decltype(declare<Bound>().ramp(Span{}, Span{}, static_cast<float*>(nullptr)))>> =
     is_same<decltype(declare<Bound>().ramp(Span{}, Span{}, static_cast<float*>(nullptr))), bool>;
-template <class Score, class = void>
-inline constexpr bool score_ramp_fits = true;
-template <class Score>
-inline constexpr bool score_ramp_fits<Score, Void<BoundOf<Score>>> = ramp_fits<BoundOf<Score>>;
 
 template <class Bound, class = void>
 inline constexpr bool shortcut_fits = !has_shortcut<Bound>(0);
 template <class Bound>
 inline constexpr bool shortcut_fits<Bound, Void<decltype(declare<Bound>().shortcut(0.f))>> =
     is_shortcut<decltype(declare<Bound>().shortcut(0.f))>;
-template <class Score, class = void>
-inline constexpr bool score_shortcut_fits = true;
-template <class Score>
-inline constexpr bool score_shortcut_fits<Score, Void<BoundOf<Score>>> =
-    shortcut_fits<BoundOf<Score>>;
 
 template <class Kv, class = void>
 inline constexpr bool has_value_type = false;
@@ -150,23 +138,23 @@ struct CheckTypes {
   static_assert(has_bind<Mask>, "mask: it needs Bound bind(const Block&) const (mask.hpp)");
   static_assert(!has_bind<Mask> || has_visible<Mask>,
                 "mask: its Bound needs bool visible(int q, int k) const (mask.hpp)");
-  static_assert(mask_tile_fits<Mask>,
+  static_assert(tile_fits<BoundOrNone<Mask>>,
                 "mask: its Bound's tile is Tile tile(Span keys) const (mask.hpp)");
-  static_assert(mask_next_key_fits<Mask>,
+  static_assert(next_key_fits<BoundOrNone<Mask>>,
                 "mask: its Bound's next_key is int next_key(int k) const (mask.hpp)");
-  static_assert(mask_keys_of_fits<Mask>,
+  static_assert(keys_of_fits<BoundOrNone<Mask>>,
                 "mask: its Bound's keys_of is Span keys_of(int q) const (mask.hpp)");
-  static_assert(mask_one_span_fits<Mask>,
+  static_assert(one_span_fits<BoundOrNone<Mask>>,
                 "mask: its Bound's one_span is bool one_span() const (mask.hpp)");
 
   static_assert(has_bind<Score>, "score: it needs Bound bind(const Block&) const (score.hpp)");
   static_assert(!has_bind<Score> || has_score<Score>,
                 "score: its Bound needs float operator()(float logit, int q, int k) const "
                 "(score.hpp)");
-  static_assert(score_ramp_fits<Score>,
+  static_assert(ramp_fits<BoundOrNone<Score>>,
                 "score: its Bound's ramp is bool ramp(Span q, Span keys, float* per_key) const "
                 "(score.hpp)");
-  static_assert(score_shortcut_fits<Score>,
+  static_assert(shortcut_fits<BoundOrNone<Score>>,
                 "score: its Bound's shortcut is shortcut(float scale) const and returns what has "
                 "float operator()(float product, float more), most(float) and limit(), all const "
                 "(score.hpp)");

@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(DecodeSm80<Attention, RowWarps>::thread
 #if STROBE_HAS_SM80
   using C = DecodeSm80<Attention, RowWarps>;
   using T = typename C::T;
-  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
+  constexpr bool scores = !detail::is_same<typename Attention::score_type, NoScore>;
   constexpr int state_size = state_floats(C::value_dim);
 
   const Attention& a = params.attention;

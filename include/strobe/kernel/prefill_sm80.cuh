@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(PrefillSm80<Attention>::threads,
     prefill_sm80(const __grid_constant__ PrefillParams<Attention> params) {
 #if STROBE_HAS_SM80
   using C = PrefillSm80<Attention>;
-  constexpr bool scores = !tile::is_same<typename Attention::score_type, NoScore>;
+  constexpr bool scores = !detail::is_same<typename Attention::score_type, NoScore>;
 
   const Attention& a = params.attention;
   const PrefillWork work = params.schedule.work(int(blockIdx.x));
